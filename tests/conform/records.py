@@ -1,4 +1,4 @@
-"""Test results made up for tests."""
+"""Builders of test results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def document(*records: Record) -> Document:
 
 
 def evidence(*records: Record, named: Iterable[str] = ()) -> EvidenceSummary:
-    """A summary of these for all claims, and for the selectors in `named`."""
+    """A summary of the records for the selectors of all claims and those in `named`."""
     return EvidenceSummary(summarize(document(*records), selectors() | set(named)))
 
 

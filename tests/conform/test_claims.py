@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 CLAIM = FeatureClaim("it works", ("tests/a.py", "tests/b.py::test_b"))
 
 
-def test_claim_is_made_when_all_that_its_selectors_mean_has_passed() -> None:
+def test_claim_is_made_when_all_tests_of_its_selectors_passed() -> None:
     verdict = judge(CLAIM, evidence(record("tests/a.py::test_a"), record("tests/b.py::test_b"), named=CLAIM.selectors))
     assert verdict.is_claimed
     assert verdict.tests == CLAIM.selectors
@@ -28,7 +28,7 @@ def test_nothing_is_claimed_without_evidence() -> None:
     assert judge_client("spark", NOTHING) is ClaimStatus.NOT_CLAIMED
 
 
-def test_claim_with_no_tests_is_never_made() -> None:
+def test_claim_without_tests_is_never_made() -> None:
     verdict = judge(FeatureClaim("hope", (), "soon"), evidence(record("tests/a.py::test_a"), named=CLAIM.selectors))
     assert verdict.described() == {"status": "not-claimed", "tests": [], "note": "soon"}
 
@@ -42,7 +42,7 @@ def test_claim_with_no_tests_is_never_made() -> None:
     ],
     ids=["absent", "skipped", "skipped beside one that passed"],
 )
-def test_test_that_did_not_run_shows_nothing(more: list[tuple[str, Status]], lacks: str) -> None:
+def test_claim_with_a_test_that_did_not_run_is_not_made(more: list[tuple[str, Status]], lacks: str) -> None:
     known = evidence(record("tests/a.py::test_a"), *(record(*one) for one in more), named=CLAIM.selectors)
     verdict = judge(CLAIM, known)
     assert not verdict.is_claimed
@@ -55,14 +55,14 @@ def test_test_that_did_not_run_shows_nothing(more: list[tuple[str, Status]], lac
     ("statuses", "standing"),
     [(["passed", "skipped"], ClaimStatus.CLAIMED), (["skipped"], ClaimStatus.NOT_CLAIMED)],
 )
-def test_client_is_claimed_that_did_something(statuses: list[Status], standing: ClaimStatus) -> None:
+def test_client_is_claimed_if_any_test_passed(statuses: list[Status], standing: ClaimStatus) -> None:
     known = evidence(*(record(f"tests/a.py::test_{n}", one, client="duckdb") for n, one in enumerate(statuses)))
     assert judge_client("duckdb", known) is standing
 
 
 @pytest.fixture(scope="module")
 def collected() -> list[str]:
-    """The tests of all files that selectors mean, as pytest itself finds them."""
+    """The tests that pytest collects from the files of selectors."""
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
     meant = {selector.partition("::")[0] for selector in selectors()}
     named = [file for file in files if any(fnmatch.fnmatchcase(file, one) for one in meant)]
@@ -74,5 +74,5 @@ def collected() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("selector", sorted(selectors()))
-def test_selector_means_a_test_that_is_collected(selector: str, collected: list[str]) -> None:
+def test_selector_matches_a_collected_test(selector: str, collected: list[str]) -> None:
     assert any(selects(selector, test) for test in collected)

@@ -41,12 +41,12 @@ RESULTS = Path(__file__).parent / "evidence.json"
         ("", False),
     ],
 )
-def test_selector_means_a_file_or_a_test(selector: str, is_meant: bool) -> None:
+def test_selector_matches_a_file_or_a_test(selector: str, is_meant: bool) -> None:
     assert selects(selector, "tests/a/test_b.py::test_c") is is_meant
     assert selected(["tests/none.py", selector], "tests/a/test_b.py::test_c") is is_meant
 
 
-def test_document_is_read_as_it_was_written() -> None:
+def test_document_round_trips() -> None:
     made = document(record("tests/a.py::test_a"), record("tests/b.py::test_b", "skipped", client="duckdb"))
     assert parse_document(msgspec.json.encode(made)) == made
     summary = summarize(made, {"tests/a.py", "tests/b.py"})
@@ -54,13 +54,13 @@ def test_document_is_read_as_it_was_written() -> None:
 
 
 @given(st.binary())
-def test_noise_is_refused(data: bytes) -> None:
+def test_malformed_data_is_rejected(data: bytes) -> None:
     with pytest.raises(Corrupted):
         parse_summary(data)
 
 
 @pytest.mark.parametrize("change", [{"schema": "other"}, {"schema_version": 2}])
-def test_other_schemas_are_refused(change: dict[str, object]) -> None:
+def test_unknown_schemas_are_rejected(change: dict[str, object]) -> None:
     fields = {**msgspec.to_builtins(summarize(document(), ())), **change}
     with pytest.raises(Corrupted, match="schema"):
         parse_summary(msgspec.json.encode(fields))
@@ -69,7 +69,7 @@ def test_other_schemas_are_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "believed"])
-def test_test_has_passed_or_was_skipped(status: str) -> None:
+def test_status_other_than_passed_or_skipped_is_rejected(status: str) -> None:
     fields = msgspec.to_builtins(document(record("tests/a.py::test_a")))
     fields["records"][0]["status"] = status
     with pytest.raises(msgspec.ValidationError):
@@ -91,7 +91,7 @@ def test_results_are_found_by_client_and_selector() -> None:
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_evidence_says_whether_it_is_of_the_sources_that_run(is_same: bool) -> None:
+def test_evidence_reports_whether_it_matches_the_running_sources(is_same: bool) -> None:
     made = summarize(document(record("tests/a.py::test_a", client="spark")), ())
     if is_same:
         made = msgspec.structs.replace(made, source_digest=source_digest())
@@ -106,7 +106,7 @@ def test_evidence_says_whether_it_is_of_the_sources_that_run(is_same: bool) -> N
     assert NOTHING.described() == {"recorded": False}
 
 
-def test_packaged_summary_is_of_the_recorded_results() -> None:
+def test_packaged_summary_matches_the_recorded_results() -> None:
     packaged = packaged_evidence().summary
     assert packaged is not None
     assert packaged.schema == SCHEMA
@@ -149,18 +149,18 @@ def _write(name: str, text: str) -> Callable[[Path], object]:
     ],
     ids=["edited", "added", "other kind", "renamed", "removed"],
 )
-def test_change_of_the_sources_changes_the_digest(package: Path, change: Callable[[Path], object]) -> None:
+def test_source_change_changes_the_digest(package: Path, change: Callable[[Path], object]) -> None:
     before = source_digest(package)
     change(package)
     assert source_digest(package) != before
 
 
 @pytest.mark.parametrize("name", [FILE, "a.pyc", "lanes.so"])
-def test_what_is_made_from_them_does_not(package: Path, name: str) -> None:
+def test_generated_files_do_not_change_the_digest(package: Path, name: str) -> None:
     before = source_digest(package)
     (package / name).write_text("made")
     assert source_digest(package) == before
 
 
-def test_digest_is_of_this_package_unless_told_otherwise() -> None:
+def test_digest_covers_this_package_by_default() -> None:
     assert source_digest() == source_digest(Path(__file__).parents[2] / "src" / "lakebed")

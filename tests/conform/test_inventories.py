@@ -21,8 +21,8 @@ from .records import NOTHING, evidence, record
 def values(*words: str) -> dict[str, str]:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    made = option_values(parser.parse_args(words), {}, 1_700_000_000)
-    return {**made, **{option.name: option.default or "" for option in (*engines.VERSIONS, *failures.LOADS)}}
+    options = option_values(parser.parse_args(words), {}, 1_700_000_000)
+    return {**options, **{option.name: option.default or "" for option in (*engines.VERSIONS, *failures.LOADS)}}
 
 
 def printed(name: str, known: EvidenceSummary = NOTHING, *words: str, **more: str) -> Any:  # Any: JSON
@@ -46,10 +46,13 @@ def everything_passed() -> EvidenceSummary:
 
 
 def test_without_evidence_nothing_is_claimed() -> None:
-    said = {name: set(statuses(printed(name))) for name in PRINTS}
+    statuses_by_print = {name: set(statuses(printed(name))) for name in PRINTS}
     # Profiles have a status of their own: which of them are run at all.
-    assert {name for name, found in said.items() if found - {"not-claimed"}} == {"vendor-audit", "vendor-profiles"}
-    assert said["vendor-audit"] == said["vendor-profiles"] | {"not-claimed"}
+    assert {name for name, found in statuses_by_print.items() if found - {"not-claimed"}} == {
+        "vendor-audit",
+        "vendor-profiles",
+    }
+    assert statuses_by_print["vendor-audit"] == statuses_by_print["vendor-profiles"] | {"not-claimed"}
 
 
 @pytest.mark.parametrize(
@@ -75,15 +78,15 @@ def test_without_evidence_nothing_is_claimed() -> None:
         ("beyond", "beyond"),
     ],
 )
-def test_each_print_has_its_key(name: str, key: str) -> None:
+def test_each_report_has_its_key(name: str, key: str) -> None:
     assert printed(name)[key]
 
 
-def test_every_print_is_tested_for_its_key() -> None:
+def test_every_report_is_tested_for_its_key() -> None:
     assert len(PRINTS) == 18
 
 
-def test_clients_are_what_their_tests_made_of_them() -> None:
+def test_client_status_follows_from_its_tests() -> None:
     known = evidence(
         record("tests/clients/iceberg/test_duckdb.py::test_a", client="duckdb", scenario="writing"),
         record("tests/clients/iceberg/test_duckdb.py::test_b", "skipped", client="duckdb", scenario="writing"),
@@ -105,11 +108,11 @@ def test_clients_are_what_their_tests_made_of_them() -> None:
     assert engine["tested_versions"] == ["1.2.3"]
 
 
-def test_every_client_that_is_tested_is_in_the_matrix_before_it_has_run() -> None:
+def test_every_tested_client_is_in_the_matrix_before_its_first_run() -> None:
     assert VERSIONS.keys() <= {entry["client"] for entry in printed("client-matrix")["client_matrix"]}
 
 
-def test_versions_that_are_printed_are_those_that_are_tested() -> None:
+def test_printed_versions_are_the_tested_versions() -> None:
     stated = {option.name: option.default for option in engines.VERSIONS}
     for client in ("pyiceberg", "trino", "duckdb"):
         assert stated[f"{client}_version"] == VERSIONS[client]()
@@ -159,14 +162,14 @@ UNCLAIMED_BY_OTHERS = {
 }
 
 
-def test_what_others_leave_unclaimed_is_there_by_its_name() -> None:
+def test_features_unclaimed_by_others_are_listed_by_name() -> None:
     found: dict[int, list[str]] = {}
     for entry in printed("beyond")["beyond"]:
         found.setdefault(entry["item"], []).append(entry["unclaimed_by_others"])
     assert found == UNCLAIMED_BY_OTHERS
 
 
-def test_what_others_leave_unclaimed_is_claimed_where_tests_show_it() -> None:
+def test_features_unclaimed_by_others_are_claimed_if_their_tests_passed() -> None:
     known = evidence(
         record("tests/catalog/test_idempotency.py::test_a"), record("tests/wire/iceberg/test_replays.py::test_b")
     )
@@ -189,7 +192,7 @@ def test_what_others_leave_unclaimed_is_claimed_where_tests_show_it() -> None:
     assert len(by_status["claimed"]) + len(by_status["not-claimed"]) == len(all_shown["beyond"])
 
 
-def test_capability_whose_route_is_not_served_is_not_claimed() -> None:
+def test_capability_without_its_route_is_not_claimed() -> None:
     endpoints = [capability.endpoint for capability in capabilities.CAPABILITIES if capability.endpoint]
     passed = everything_passed()
     for entry in capabilities.unsupported_inventory(passed, endpoints):
@@ -198,7 +201,7 @@ def test_capability_whose_route_is_not_served_is_not_claimed() -> None:
         assert (entry["status"] == "not-claimed") is ("catalog_endpoint" in entry), entry
 
 
-def test_refusals_of_both_edges_are_in_the_inventory() -> None:
+def test_unsupported_features_of_s3_and_catalog_are_in_the_inventory() -> None:
     by_store = [{"feature": "BitTorrent", "answer": "501 NotImplemented", "note": ""}]
     by_catalog = [{"feature": "Functions", "answer": "406 UnsupportedOperationException", "note": ""}]
     printed = PRINTS["unsupported-inventory"][1](Context(NOTHING, values(), (), by_store, by_catalog))
@@ -210,7 +213,7 @@ def test_readiness_is_validated_by_tests() -> None:
         assert bool(entry["validation"]) is (entry["status"] != "not-claimed")
 
 
-def test_cases_of_failure_are_counted_by_what_their_tests_say() -> None:
+def test_failure_cases_are_counted_by_status() -> None:
     assert failures.failure_coverage(NOTHING)["by_status"] == {
         "not-claimed": [case.claim.name for case in failures.CASES]
     }
@@ -220,22 +223,22 @@ def test_cases_of_failure_are_counted_by_what_their_tests_say() -> None:
     }
 
 
-def test_chosen_profile_is_shown_with_the_options() -> None:
-    made = printed("vendor-profiles", NOTHING, "--profile", "aws-s3tables", "--table-bucket", "lake")
-    assert made["selected_vendor_profile"]["warehouse"] == "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
-    assert len(made["vendor_profiles"]) == 7
+def test_selected_profile_is_resolved_with_the_options() -> None:
+    report = printed("vendor-profiles", NOTHING, "--profile", "aws-s3tables", "--table-bucket", "lake")
+    assert report["selected_vendor_profile"]["warehouse"] == "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+    assert len(report["vendor_profiles"]) == 7
     with pytest.raises(InvalidInput, match="--table-bucket"):
         printed("vendor-profiles", NOTHING, "--profile", "aws-s3tables")
 
 
-def test_profiles_are_audited_by_the_tests_that_ran_them() -> None:
+def test_vendor_audit_lists_the_tests_of_profiles() -> None:
     known = evidence(record("tests/conform/test_live_run.py::test_lakebed_compat_passes"))
     audit = {entry["name"]: entry["evidence_status"] for entry in engines.vendor_audit(known)}
     assert audit["lakebed-compat"] == "claimed"
     assert audit["lakebed"] == audit["aws-s3tables"] == "not-claimed"
 
 
-def test_spark_is_configured_without_keys() -> None:
+def test_spark_config_contains_no_credentials() -> None:
     config = printed("spark-config", NOTHING, "--access-key", "AKIA", "--secret-key", "hidden")["spark_config"]
     assert config["spark.jars.packages"] == ",".join(PACKAGES)
     assert config["spark.sql.catalog.lakebed.uri"] == "http://127.0.0.1:9000/iceberg"
@@ -243,19 +246,19 @@ def test_spark_is_configured_without_keys() -> None:
 
 
 @pytest.mark.parametrize(("cleanup", "last"), [("", "SELECT"), ("yes", "DROP NAMESPACE")])
-def test_spark_s_statements_clean_up_if_asked_for(cleanup: str, last: str) -> None:
+def test_spark_sql_drops_the_table_with_cleanup(cleanup: str, last: str) -> None:
     statements = printed("spark-sql", NOTHING, "--namespace", "ns", "--table", "t", cleanup=cleanup)["spark_sql"]
     assert "CREATE TABLE lakebed.ns.t (id BIGINT, payload STRING) USING iceberg" in statements
     assert statements[-1].startswith(last)
 
 
-def test_probes_name_the_table_level_by_level() -> None:
+def test_probe_urls_encode_namespace_levels() -> None:
     probes = printed("failure-probes", NOTHING, "--namespace", "a.b", "--table", "t")["failure_probes"]
     assert len(probes) == 6
     assert all("/namespaces/a%1Fb/" in probe["url"] for probe in probes)
 
 
-def test_rehearsal_takes_its_numbers() -> None:
+def test_rehearsal_uses_the_given_counts() -> None:
     phases = printed("scale-fault-rehearsal", NOTHING, writer_count="3", iteration_count="7")["scale_fault_rehearsal"]
     assert len(phases) == 5
     assert phases[1]["do"] == "3 writers of one table, 7 commits each"

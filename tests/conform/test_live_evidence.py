@@ -16,7 +16,7 @@ GOOD: dict[str, object] = {
 }
 
 
-def test_full_record_is_evidence() -> None:
+def test_complete_record_is_evidence() -> None:
     assert problems(GOOD) == []
     assert evidence_document(GOOD) == {
         "live_conformance_evidence": GOOD,
@@ -25,12 +25,12 @@ def test_full_record_is_evidence() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_every_field_is_needed(field: str) -> None:
+def test_every_field_is_required(field: str) -> None:
     assert problems({name: value for name, value in GOOD.items() if name != field}) == [f"{field} is missing"]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "problem"),
     [
         ({"lakebed_build": ""}, "lakebed_build is not recorded"),
         ({"git_sha": "unknown"}, "git_sha is not recorded"),
@@ -38,22 +38,22 @@ def test_every_field_is_needed(field: str) -> None:
         ({"client_version": "unrecorded"}, "client_version is not recorded"),
         ({"observed_status": "fail"}, "observed_status is fail"),
         ({"claim": "sql-read"}, "pyiceberg does not show sql-read"),
-        ({"client_name": "nobody"}, "nobody does not show catalog-smoke"),
+        ({"client_name": "other"}, "other does not show catalog-smoke"),
         ({"row_count": 1}, "row_count is 2. found=1"),
         ({"schema_version": 2}, f"schema is {SCHEMA} version 1"),
     ],
 )
-def test_record_that_shows_nothing_is_told_why(change: dict[str, object], said: str) -> None:
-    assert problems({**GOOD, **change}) == [said]
+def test_invalid_record_lists_its_problems(change: dict[str, object], problem: str) -> None:
+    assert problems({**GOOD, **change}) == [problem]
 
 
-def test_expecting_failure_is_no_evidence() -> None:
+def test_record_that_expects_failure_is_not_evidence() -> None:
     assert problems({**GOOD, "expected_status": "fail", "observed_status": "fail"}) == ["expected_status is pass"]
 
 
-def test_rows_are_not_counted_where_the_client_shows_a_stage_only() -> None:
+def test_row_count_is_not_checked_for_clients_that_read_a_stage() -> None:
     assert problems({**GOOD, "client_name": "databend", "claim": "stage-read", "row_count": 0}) == []
 
 
-def test_schema_tells_of_every_field() -> None:
+def test_schema_describes_every_field() -> None:
     assert evidence_schema()["fields"].keys() == FIELDS.keys()

@@ -66,7 +66,7 @@ def test_lakebed_vended_credentials_passes(lakebed_server: RunningServer) -> Non
     assert_passes_and_cleans_up(lakebed_server, "lakebed-vended-credentials")
 
 
-def test_table_that_is_in_the_way_is_replaced_if_asked_for(lakebed_server: RunningServer) -> None:
+def test_existing_table_is_replaced_with_replace_flag(lakebed_server: RunningServer) -> None:
     place = ("--bucket", new_bucket(), "--namespace", "outer.inner", "--table", "t")
     quick = (*place, "--skip-catalog-api-probes")
     assert_passed(conform(lakebed_server, *quick))
@@ -91,7 +91,7 @@ def test_run_is_recorded(lakebed_server: RunningServer, tmp_path: Path) -> None:
     assert record["metadata_location"].startswith("s3://conform-")
 
 
-def test_stranger_is_told_in_one_line(lakebed_server: RunningServer, tmp_path: Path) -> None:
+def test_unknown_access_key_fails_with_one_line(lakebed_server: RunningServer, tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     done = conform(lakebed_server, "--live-evidence-output", str(file), access_key="AKIANOBODYKNOWSTHIS0")
     assert done.returncode == 1
@@ -100,30 +100,33 @@ def test_stranger_is_told_in_one_line(lakebed_server: RunningServer, tmp_path: P
     assert json.loads(file.read_text())["live_conformance_evidence"]["observed_status"] == "fail"
 
 
-def test_server_that_is_not_there_is_told_in_one_line(lakebed_server: RunningServer) -> None:
+def test_unreachable_server_fails_with_one_line(lakebed_server: RunningServer) -> None:
     done = conform(lakebed_server, endpoint="http://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr.startswith("ERROR: EndpointConnectionError")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_printed_probes_are_refused_as_they_say(lakebed_server: RunningServer) -> None:
+def test_printed_failure_probes_get_their_expected_status(lakebed_server: RunningServer) -> None:
     bucket = new_bucket()
     place = ("--bucket", bucket, "--namespace", "ns", "--table", "t")
     assert_passed(conform(lakebed_server, *place, "--skip-catalog-api-probes"))
     root = {"LAKEBED_ACCESS_KEY": lakebed_server.access_key, "LAKEBED_SECRET_KEY": lakebed_server.secret_key}
     made = target(*place, "--endpoint", lakebed_server.endpoint, environ=root)
-    nobody = make_user(lakebed_server).keys
-    other = {"LAKEBED_ACCESS_KEY": nobody.access_key, "LAKEBED_SECRET_KEY": nobody.secret_key}
-    stranger = target(*place, "--endpoint", lakebed_server.endpoint, environ=other)
+    user = make_user(lakebed_server).keys
+    other = {"LAKEBED_ACCESS_KEY": user.access_key, "LAKEBED_SECRET_KEY": user.secret_key}
+    unprivileged = target(*place, "--endpoint", lakebed_server.endpoint, environ=other)
     values = {"bucket": bucket, "namespace": "ns", "table": "t", **{option.name: "" for option in VERSIONS}}
     found: dict[str, Sequence[object]] = {}
     expected: dict[str, Sequence[object]] = {}
-    with CatalogCalls(made) as calls, CatalogCalls(stranger) as strangers_calls:
+    with CatalogCalls(made) as calls, CatalogCalls(unprivileged) as user_calls:
         for probe in failure_probes(values, made.resolved):
-            asking = strangers_calls if "sign_with" in probe else calls
+            client = user_calls if "sign_with" in probe else calls
             path = probe["url"].removeprefix(f"{made.resolved.catalog_uri}/v1/")
-            answer = asking.ask(probe["method"], path, probe["body"])
-            found[probe["probe"]] = (answer.status, answer.text if answer.status != probe["expected_status"] else "")
+            response = client.send(probe["method"], path, probe["body"])
+            found[probe["probe"]] = (
+                response.status,
+                response.text if response.status != probe["expected_status"] else "",
+            )
             expected[probe["probe"]] = (probe["expected_status"], "")
     assert found == expected

@@ -47,7 +47,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_flag_wins_over_the_environment_which_wins_over_the_default(option: object) -> None:
+def test_flag_overrides_environment_overrides_default(option: object) -> None:
     assert isinstance(option, type(OPTIONS[0]))
     for variable in option.variables:
         values = option_values(parse(), {variable: "of-environment"}, 0)
@@ -56,20 +56,20 @@ def test_flag_wins_over_the_environment_which_wins_over_the_default(option: obje
         assert values[option.name] == "of-flag"
 
 
-def test_server_in_the_same_shell_passes_over_all_of_these_variables() -> None:
+def test_server_ignores_variables_of_conform() -> None:
     own = {name for option in OPTIONS for name in option.variables if name.startswith("LAKEBED_")}
-    others = {STREAMS_VARIABLE}  # of the client, and of no option here
+    others = {STREAMS_VARIABLE}  # used by the client, without an option here
     assert own - {"LAKEBED_ROOT_ACCESS_KEY", "LAKEBED_ROOT_SECRET_KEY"} == CLIENT_VARIABLES - others
     assert load_settings(environ=dict.fromkeys(CLIENT_VARIABLES, "x")) == load_settings(environ={})
 
 
-def test_root_s_keys_are_taken_where_no_others_are_given() -> None:
+def test_root_credentials_are_the_default() -> None:
     made = target(environ={"LAKEBED_ROOT_ACCESS_KEY": "ROOT", "LAKEBED_ROOT_SECRET_KEY": "hidden"})
     assert made.access_key == "ROOT"
 
 
 @pytest.mark.parametrize("missing", sorted(KEYS))
-def test_without_keys_nothing_is_run(missing: str) -> None:
+def test_run_requires_credentials(missing: str) -> None:
     with pytest.raises(InvalidInput, match=missing):
         target(environ={name: value for name, value in KEYS.items() if name != missing})
 
@@ -80,27 +80,27 @@ def test_timeout_is_a_number_of_seconds(text: str) -> None:
         target("--timeout", text)
 
 
-def test_endpoint_is_an_address_of_the_web() -> None:
+def test_endpoint_is_an_http_url() -> None:
     with pytest.raises(InvalidInput, match="--endpoint"):
         target("--endpoint", "file:///etc")
 
 
-def test_profiles_for_reference_are_not_run() -> None:
+def test_reference_profiles_are_not_run() -> None:
     with pytest.raises(InvalidInput, match="--print-vendor-profiles"):
         target("--profile", "aws-s3tables")
 
 
 @pytest.mark.parametrize("words", [("--profile", "lakebed-vended-credentials"), ("--require-vended-credentials",)])
-def test_keys_of_the_catalog_are_used_where_asked_for(words: tuple[str, ...]) -> None:
+def test_vended_credentials_are_used_on_request(words: tuple[str, ...]) -> None:
     assert target(*words).uses_vended_credentials
 
 
-def test_secret_does_not_show() -> None:
+def test_repr_hides_the_secret() -> None:
     assert "hidden" not in repr(target())
 
 
 @given(st.lists(st.text(min_size=1)), st.sampled_from(sorted(SECRET_FLAGS)), st.booleans())
-def test_recorded_command_has_no_keys(words: list[str], flag: str, joined: bool) -> None:
+def test_recorded_command_has_no_secrets(words: list[str], flag: str, joined: bool) -> None:
     secret = "s3cr3t-of-the-test"
     given = [f"{flag}={secret}"] if joined else [flag, secret]
     assert secret not in redacted([*(word for word in words if word not in SECRET_FLAGS), *given])

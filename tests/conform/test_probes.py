@@ -1,4 +1,4 @@
-"""Each probe against a catalog of answers: the right ones pass, and each wrong one is found."""
+"""Each probe against scripted responses: expected ones pass, and each wrong one fails."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from lakebed.conform.rest import CatalogCalls, ProbeResponse
 from .test_options import target
 
 TABLE = "lake/namespaces/ns/tables/t"
-Answers = dict[str, tuple[int, Any]]  # Any: JSON
+Responses = dict[str, tuple[int, Any]]  # Any: JSON
 
 
 class Scripted(CatalogCalls):
-    """A catalog that answers from a table; a list is answered one by one, its last for ever."""
+    """Responds from a table by request. A list is a sequence of responses, whose last one repeats."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, responses: Responses) -> None:
         self._target = made_target()
-        self.answers = answers
-        self.asked: list[str] = []
+        self.responses = responses
+        self.requests: list[str] = []
 
-    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> ProbeResponse:
-        asked = f"{method} {path}" + ("?" + query["pageToken"] if query else "")
+    def send(
+        self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+    ) -> ProbeResponse:
+        request = f"{method} {path}" + ("?" + query["pageToken"] if query else "")
         if method == "DELETE" and isinstance(body, dict) and body.get("force"):
-            asked += " force"
-        self.asked.append(asked)
-        status, document = self.answers.get(asked, (404, {"error": {"message": f"no answer to {asked}"}}))
+            request += " force"
+        self.requests.append(request)
+        status, document = self.responses.get(request, (404, {"error": {"message": f"no response to {request}"}}))
         if isinstance(document, list):
             document = document.pop(0) if len(document) > 1 else document[0]
         return ProbeResponse(status, json.dumps(document))
@@ -46,15 +48,15 @@ def identifiers(*names: str, token: str | None = None) -> dict[str, Any]:
     return {"identifiers": [{"namespace": ["x"], "name": name} for name in names], "next-page-token": token}
 
 
-def load() -> Answers:
+def load() -> Responses:
     return {f"GET {TABLE}": (200, {"metadata-location": "s3://m", "metadata": {"current-snapshot-id": 7}})}
 
 
-def pointer() -> Answers:
+def pointer() -> Responses:
     return {f"GET {TABLE}/metadata-location": (200, {"metadata-location": "s3://m", "version-token": "v"})}
 
 
-def references() -> Answers:
+def references() -> Responses:
     one = f"{TABLE}/refs/conform_probe"
     return {
         f"PUT {one}": (200, {}),
@@ -64,7 +66,7 @@ def references() -> Answers:
     }
 
 
-def view() -> Answers:
+def view() -> Responses:
     views = "lake/namespaces/ns/views"
     return {
         f"POST {views}": (200, {}),
@@ -74,7 +76,7 @@ def view() -> Answers:
     }
 
 
-def views_in_pages() -> Answers:
+def views_in_pages() -> Responses:
     space = "lake/namespaces/ns_views"
     return {
         "POST lake/namespaces": (200, {}),
@@ -90,7 +92,7 @@ def views_in_pages() -> Answers:
     }
 
 
-def maintenance() -> Answers:
+def maintenance() -> Responses:
     base = f"{TABLE}/maintenance"
     report = {"job": {"job-id": "j", "job_id": "j", "status": "SUCCESSFUL"}, "audit-events": [{"action": "PLANNED"}]}
     return {
@@ -103,7 +105,7 @@ def maintenance() -> Answers:
     }
 
 
-def scheduler() -> Answers:
+def scheduler() -> Responses:
     base = f"{TABLE}/maintenance"
     job = {"status": "QUEUED", "scheduler-id": "lakebed-conform"}
     return {
@@ -114,13 +116,13 @@ def scheduler() -> Answers:
     }
 
 
-def diagnostics() -> Answers:
+def diagnostics() -> Responses:
     return {f"GET {TABLE}/catalog/diagnostics": (200, {"recovery_status": "HEALTHY"})}
 
 
 LOADED = load()[f"GET {TABLE}"][1]
 
-PROBES: dict[str, tuple[Callable[[Scripted], object], Callable[[], Answers]]] = {
+PROBES: dict[str, tuple[Callable[[Scripted], object], Callable[[], Responses]]] = {
     "load": (probes.probe_load, load),
     "pointer": (lambda calls: probes.probe_metadata_location(calls, LOADED), pointer),
     "references": (lambda calls: probes.probe_references(calls, 7), references),
@@ -133,26 +135,26 @@ PROBES: dict[str, tuple[Callable[[Scripted], object], Callable[[], Answers]]] = 
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_right_answers_pass_and_all_are_asked_for(name: str) -> None:
-    probe, answers = PROBES[name]
-    calls = Scripted(answers())
+def test_probe_passes_on_expected_responses_and_sends_every_request(name: str) -> None:
+    probe, responses = PROBES[name]
+    calls = Scripted(responses())
     probe(calls)
-    assert set(calls.asked) == set(answers())
+    assert set(calls.requests) == set(responses())
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"), [(name, asked) for name, (_, answers) in PROBES.items() for asked in answers()]
+    ("name", "call"), [(name, call) for name, (_, responses) in PROBES.items() for call in responses()]
 )
-def test_route_that_is_not_there_is_found(name: str, asked: str) -> None:
-    probe, answers = PROBES[name]
-    left = answers()
-    del left[asked]
+def test_missing_route_fails_the_probe(name: str, call: str) -> None:
+    probe, responses = PROBES[name]
+    left = responses()
+    del left[call]
     with pytest.raises(NotConforming):
         probe(Scripted(left))
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "wrong"),
+    ("name", "call", "wrong"),
     [
         ("load", f"GET {TABLE}", (200, {"metadata-location": "s3://m", "metadata": {}})),
         ("load", f"GET {TABLE}", (200, {"metadata-location": "s3://m", "metadata": {"current-snapshot-id": "7"}})),
@@ -197,23 +199,23 @@ def test_route_that_is_not_there_is_found(name: str, asked: str) -> None:
         ("diagnostics", f"GET {TABLE}/catalog/diagnostics", (200, {})),
     ],
 )
-def test_wrong_answer_is_found(name: str, asked: str, wrong: tuple[int, Any]) -> None:
-    probe, answers = PROBES[name]
+def test_wrong_response_fails_the_probe(name: str, call: str, wrong: tuple[int, Any]) -> None:
+    probe, responses = PROBES[name]
     with pytest.raises(NotConforming):
-        probe(Scripted({**answers(), asked: wrong}))
+        probe(Scripted({**responses(), call: wrong}))
 
 
-def test_views_of_a_probe_that_failed_are_removed() -> None:
+def test_failed_probe_removes_its_views() -> None:
     calls = Scripted({**views_in_pages(), "GET lake/namespaces/ns_views/views/t_first": (500, {})})
     with pytest.raises(NotConforming):
         probes.probe_views_in_pages(calls, made_target())
-    assert calls.asked[-3:] == [
+    assert calls.requests[-3:] == [
         "DELETE lake/namespaces/ns_views/views/t_first",
         "DELETE lake/namespaces/ns_views/views/t_second",
         "DELETE lake/namespaces/ns_views",
     ]
 
 
-def test_levels_of_a_namespace_are_told_apart_in_paths() -> None:
+def test_namespace_levels_are_encoded_in_paths() -> None:
     calls = Scripted({})
     assert calls.namespace_path("a.b c") == "lake/namespaces/a%1Fb%20c"

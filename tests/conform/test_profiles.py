@@ -39,12 +39,12 @@ VALUES = {
         ),
     ],
 )
-def test_profile_is_filled_with_the_options(name: str, uri: str, warehouse: str, signing_name: str) -> None:
+def test_profile_is_resolved_with_the_options(name: str, uri: str, warehouse: str, signing_name: str) -> None:
     made = resolve(find_profile(name), VALUES)
     assert (made.catalog_uri, made.warehouse, made.rest_signing_name) == (uri, warehouse, signing_name)
 
 
-def test_path_and_signing_name_win_over_the_profiles() -> None:
+def test_path_and_signing_name_override_the_profile() -> None:
     made = resolve(find_profile("lakebed"), VALUES, rest_path="api/catalog/", rest_signing_name="s3tables")
     assert made.catalog_uri == "http://127.0.0.1:9000/api/catalog"
     assert made.rest_signing_name == "s3tables"
@@ -53,18 +53,18 @@ def test_path_and_signing_name_win_over_the_profiles() -> None:
 @pytest.mark.parametrize(
     ("name", "option"), [("minio-aistor", "--warehouse"), ("aws-s3tables", "--table-bucket"), ("lakebed", "--bucket")]
 )
-def test_option_that_a_profile_needs_is_named(name: str, option: str) -> None:
+def test_missing_option_of_a_profile_is_named(name: str, option: str) -> None:
     values = {**VALUES, option.removeprefix("--").replace("-", "_"): ""}
     with pytest.raises(InvalidInput, match=option):
         resolve(find_profile(name), values)
 
 
-def test_unknown_profile_is_refused_with_those_there_are() -> None:
+def test_unknown_profile_is_rejected_with_a_list_of_profiles() -> None:
     with pytest.raises(InvalidInput, match="lakebed-compat"):
         find_profile("nobody")
 
 
-def test_only_our_own_profiles_run() -> None:
+def test_only_lakebed_profiles_run() -> None:
     assert [profile.name for profile in PROFILES.values() if profile.can_run] == [
         "lakebed",
         "lakebed-compat",

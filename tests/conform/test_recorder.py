@@ -1,4 +1,4 @@
-"""The recorder of test results: what it keeps, when it writes, and what it makes of it."""
+"""The recorder of test results: which results it keeps, when it writes, and the summary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorder(path: Path) -> Recorder:
-    """One that has a test of every selector before it."""
+    """A recorder that expects a test of every selector."""
     made = Recorder(path, path.with_name("summary.json"))
     made.expect(suite())
     return made
@@ -53,7 +53,7 @@ def run(recorder: Recorder, *tests: str) -> None:
 
 
 def finish(recorder: Recorder, status: int = pytest.ExitCode.OK) -> int:
-    session: Any = SimpleNamespace(exitstatus=status)  # Any: a session has more than is asked of it
+    session: Any = SimpleNamespace(exitstatus=status)  # Any: only the used part of a session
     recorder.pytest_sessionfinish(session, status)
     ended: int = session.exitstatus
     return ended
@@ -80,7 +80,7 @@ def became(recorder: Recorder, *tests: str) -> dict[str, str]:
         ("tests/conform/test_live_run.py", "pyiceberg", "conform"),
     ],
 )
-def test_client_and_scenario_are_those_of_the_file(file: str, client: str, scenario: str) -> None:
+def test_client_and_scenario_come_from_the_file_name(file: str, client: str, scenario: str) -> None:
     assert client_of(f"{file}::test_a") == (client, scenario)
 
 
@@ -93,7 +93,7 @@ def test_every_file_of_client_tests_is_named_for_a_client() -> None:
 @pytest.mark.slow
 @pytest.mark.integration  # the program is made if there is none
 @pytest.mark.parametrize("client", VERSIONS)
-def test_client_s_version_begins_with_a_number(client: str) -> None:
+def test_client_version_starts_with_a_number(client: str) -> None:
     assert VERSIONS[client]().lstrip("v")[0].isdigit()
 
 
@@ -106,11 +106,11 @@ def test_client_s_version_begins_with_a_number(client: str) -> None:
         ("tests/core/test_ids.py::test_a", False),
     ],
 )
-def test_tests_that_no_claim_needs_are_left_out(test: str, kept: bool) -> None:
+def test_only_tests_of_claims_are_recorded(test: str, kept: bool) -> None:
     assert is_kept(test) is kept
 
 
-def test_whole_run_writes_the_results_and_a_summary_that_the_command_reads(recorder: Recorder, path: Path) -> None:
+def test_complete_run_writes_results_and_a_summary_that_the_command_reads(recorder: Recorder, path: Path) -> None:
     run(recorder, *suite())
     assert finish(recorder) == pytest.ExitCode.OK
     written = parse_document(path.read_bytes())
@@ -125,7 +125,7 @@ def test_whole_run_writes_the_results_and_a_summary_that_the_command_reads(recor
     assert str(ROOT) not in path.read_text() + summary.read_text()
 
 
-def test_all_parameters_are_one_test_that_passed_if_none_was_left_out(recorder: Recorder) -> None:
+def test_parametrized_test_is_one_result_that_passed_if_all_parameters_passed(recorder: Recorder) -> None:
     whole, partly = PYICEBERG.replace("test_a", "test_whole"), PYICEBERG.replace("test_a", "test_partly")
     recorder.expect(suite(f"{whole}[a]", f"{whole}[b]", f"{partly}[a]", f"{partly}[b]"))
     run(recorder, f"{whole}[a]", f"{whole}[b]", f"{partly}[a]")
@@ -141,33 +141,33 @@ def test_client_that_only_skipped_has_no_version(recorder: Recorder) -> None:
 
 
 @pytest.mark.parametrize("status", [pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED])
-def test_run_that_did_not_pass_leaves_the_file_as_it_was(recorder: Recorder, path: Path, status: int) -> None:
+def test_failed_run_leaves_the_file_unchanged(recorder: Recorder, path: Path, status: int) -> None:
     run(recorder, *suite())
     assert finish(recorder, status) == status
     assert not any(path.parent.iterdir())
 
 
-def test_run_that_left_out_a_test_leaves_the_file_as_it_was_and_fails(recorder: Recorder, path: Path) -> None:
+def test_run_that_omits_a_test_leaves_the_file_unchanged_and_fails(recorder: Recorder, path: Path) -> None:
     run(recorder, *(one for one in suite() if one != PYICEBERG))
     assert recorder.lacks(pytest.ExitCode.OK) == [f"1 of its tests did not run, such as {PYICEBERG}"]
     assert finish(recorder) == pytest.ExitCode.TESTS_FAILED
     assert not any(path.parent.iterdir())
 
 
-def test_run_without_a_test_of_some_claim_is_not_enough(recorder: Recorder) -> None:
+def test_run_without_a_test_of_a_claim_writes_nothing(recorder: Recorder) -> None:
     recorder.expect([PYICEBERG])
     run(recorder, PYICEBERG)
     assert "no test is meant by tests/catalog/test_idempotency.py" in recorder.lacks(pytest.ExitCode.OK)
 
 
-def test_run_of_some_paths_is_not_enough(path: Path) -> None:
+def test_run_of_some_paths_writes_nothing(path: Path) -> None:
     recorder = Recorder(path, is_whole=False)
     recorder.expect(suite())
     run(recorder, *suite())
     assert recorder.lacks(pytest.ExitCode.OK) == ["paths were given, and claims stand on the whole suite"]
 
 
-def test_run_of_sources_that_changed_meanwhile_is_not_enough(
+def test_run_whose_sources_changed_meanwhile_writes_nothing(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(recorder, *suite())
@@ -175,13 +175,13 @@ def test_run_of_sources_that_changed_meanwhile_is_not_enough(
     assert recorder.lacks(pytest.ExitCode.OK) == ["the sources changed meanwhile"]
 
 
-def test_run_of_nothing_is_not_enough(path: Path) -> None:
+def test_empty_run_writes_nothing(path: Path) -> None:
     recorder = Recorder(path)
     run(recorder, *suite())
     assert recorder.lacks(pytest.ExitCode.OK) == ["no test of it was collected"]
 
 
-def test_processes_that_share_the_tests_say_what_is_wanted_of_them(path: Path) -> None:
+def test_worker_processes_report_the_tests_they_must_run(path: Path) -> None:
     recorder = Recorder(path)
     output: dict[str, Any] = {}
     config: Any = SimpleNamespace(workeroutput=output)  # Any: likewise
@@ -194,7 +194,7 @@ def test_processes_that_share_the_tests_say_what_is_wanted_of_them(path: Path) -
     assert recorder.lacks(pytest.ExitCode.OK) == []
 
 
-def test_only_tests_that_are_kept_are_run_if_asked_for(path: Path) -> None:
+def test_option_runs_only_recorded_tests(path: Path) -> None:
     recorder = Recorder(path, is_alone=True)
     left_out: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
@@ -206,7 +206,7 @@ def test_only_tests_that_are_kept_are_run_if_asked_for(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_run_of_a_few_tests_says_why_it_writes_nothing(path: Path) -> None:
+def test_partial_run_reports_why_it_writes_nothing(path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--evidence", str(path)]
     done = subprocess.run(
         [*command, "tests/conform/test_vended.py"], cwd=ROOT, capture_output=True, text=True, check=False

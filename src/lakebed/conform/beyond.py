@@ -1,4 +1,4 @@
-"""What other table stores say that they do not claim, item by item and by its name, and which tests claim it here."""
+"""Features that other table stores do not claim, with their status here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WIRE: Final = "tests/wire/iceberg"
 _SPARK_MAINTENANCE: Final = f"{_CLIENTS}/test_spark_maintenance.py"
 _COMPACTION: Final = "tests/pipeline/jobs/test_compaction.py"
 
-_NOT_RUN: Final = "no test runs it"
-_NOT_SPOKEN: Final = "not spoken here"
-_BY_SPARK: Final = "by Spark: as a job of the pipeline, or by its procedures"
+_NOT_RUN: Final = "untested"
+_NOT_SPOKEN: Final = "not implemented"
+_BY_SPARK: Final = "by Spark, as a maintenance job or procedure"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line of the list: things that others leave unclaimed together."""
+    """An item of the list, with its features."""
 
     number: int
     claims: tuple[FeatureClaim, ...]
@@ -39,7 +39,7 @@ ITEMS: Final = (
                     f"{_VENDED}::test_staged_table_is_written_before_it_is_committed",
                     f"{_CLIENTS}/test_spark_access.py::test_tables_are_written_and_read_by_who_has_no_rights_in_s3",
                 ),
-                "keys come with the first create, staged or not",
+                "a create, staged or not, returns vended credentials",
             ),
         ),
     ),
@@ -53,7 +53,7 @@ ITEMS: Final = (
                     "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
                 ),
-                "of tables, or of a table bucket's default, with background-enabled",
+                "by table or table bucket, with background-enabled",
             ),
         ),
     ),
@@ -66,7 +66,7 @@ ITEMS: Final = (
                     f"{_COMPACTION}::test_small_files_become_one_a_partition",
                     f"{_SPARK_MAINTENANCE}::test_small_files_become_one_a_partition",
                 ),
-                f"{_BY_SPARK}; sorted and in Z-order",
+                f"{_BY_SPARK}; sort and Z-order",
             ),
             FeatureClaim(
                 "row-level compaction",
@@ -76,7 +76,7 @@ ITEMS: Final = (
                     f"{_COMPACTION}::test_deletion_vectors_are_applied_and_rows_keep_their_ids",
                     f"{_SPARK_MAINTENANCE}::test_deletion_vectors_are_compacted_away",
                 ),
-                f"{_BY_SPARK}; position deletes, equality deletes and deletion vectors are worked in",
+                f"{_BY_SPARK}; applies position deletes, equality deletes and deletion vectors",
             ),
             FeatureClaim(
                 "delete-file rewrite",
@@ -98,7 +98,7 @@ ITEMS: Final = (
                     "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
                     "tests/pipeline/jobs/test_expiry.py",
                 ),
-                "by policy: the server finds what has expired, a worker with Spark removes it",
+                "by policy: the server plans, a Spark worker expires",
             ),
             FeatureClaim(
                 "manifest and data cleanup tied to expiration",
@@ -150,9 +150,7 @@ ITEMS: Final = (
                 ),
                 "Iceberg REST catalogs and folders of metadata files",
             ),
-            FeatureClaim(
-                "mirroring of external policies", (), "a bridge follows tables, not who may read them elsewhere"
-            ),
+            FeatureClaim("mirroring of external policies", (), "a bridge mirrors tables, not their permissions"),
         ),
     ),
     Item(
@@ -169,7 +167,7 @@ ITEMS: Final = (
             ),
         ),
     ),
-    Item(8, (FeatureClaim("active-active multi-region writes", (), "a database and a store are of one place"),)),
+    Item(8, (FeatureClaim("active-active multi-region writes", (), "database and object store are in one region"),)),
     Item(
         9,
         (
@@ -191,15 +189,15 @@ ITEMS: Final = (
         10,
         (
             FeatureClaim(
-                "AWS S3 Tables control-plane parity", (), "the catalog and its extensions are spoken, not that API"
+                "AWS S3 Tables control-plane parity", (), "the Iceberg REST catalog with extensions, not that API"
             ),
             FeatureClaim("Lake Formation", (), _NOT_SPOKEN),
             FeatureClaim("Glue", (), _NOT_SPOKEN),
             FeatureClaim("CloudTrail", (), _NOT_SPOKEN),
             FeatureClaim("AIStor private extensions", (), _NOT_SPOKEN),
-            FeatureClaim("R2 interoperability", (), "a profile is printed; no test runs it"),
-            FeatureClaim("OSS interoperability", (), "a profile is printed; no test runs it"),
-            FeatureClaim("provider error codes", (), "errors are those of S3 and of the Iceberg REST contract"),
+            FeatureClaim("R2 interoperability", (), "a profile only; untested"),
+            FeatureClaim("OSS interoperability", (), "a profile only; untested"),
+            FeatureClaim("provider error codes", (), "errors of S3 and of the Iceberg REST specification"),
         ),
     ),
     Item(
@@ -212,10 +210,10 @@ ITEMS: Final = (
                     "tests/clients/select/test_minio_py.py",
                     "tests/cli/select/test_command.py",
                 ),
-                "S3 Select: over objects, and with `lakebed select` over tables",
+                "S3 Select over objects; `lakebed select` over tables and streams",
             ),
-            FeatureClaim("Delta", (), "tables are Iceberg's"),
-            FeatureClaim("Hudi", (), "tables are Iceberg's"),
+            FeatureClaim("Delta", (), "tables are Iceberg tables"),
+            FeatureClaim("Hudi", (), "tables are Iceberg tables"),
         ),
     ),
     Item(
@@ -224,7 +222,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "Idempotency-Key header",
                 (f"{_TABLES}/test_idempotency.py", f"{_WIRE}/test_replays.py"),
-                "on every change",
+                "on every mutation",
             ),
             FeatureClaim(
                 "advertised lifetime of idempotency keys",
@@ -272,7 +270,7 @@ ITEMS: Final = (
                     "tests/iceberg/commits/test_builder.py::test_encryption_keys_are_added_once_and_removed",
                     f"{_TABLES}/validation/test_commit.py::*encrypted*",
                 ),
-                "kept in metadata for writers that encrypt; files that they encrypt are not looked into",
+                "stored in metadata for writers that encrypt; encrypted files are not validated",
             ),
             FeatureClaim(
                 "rename",
@@ -291,7 +289,7 @@ ITEMS: Final = (
 
 
 def beyond(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each thing by its name, with the item that it is of: whether it is claimed, and by which tests."""
+    """Features, with item number, status and tests."""
     return [
         {"item": item.number, "unclaimed_by_others": claim.name, **judge(claim, evidence).described()}
         for item in ITEMS
@@ -300,7 +298,7 @@ def beyond(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
 
 
 def beyond_summary(evidence: EvidenceSummary) -> dict[str, list[str]]:
-    """The names alone, by what may be said of them."""
+    """Names of features by status."""
     names: dict[str, list[str]] = {standing.value: [] for standing in ClaimStatus}
     for item in ITEMS:
         for claim in item.claims:

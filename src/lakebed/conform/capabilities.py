@@ -1,4 +1,4 @@
-"""What a table catalog may leave out or make more of: how far this build is shown to go, and its readiness."""
+"""Optional capabilities of a catalog, and production readiness, by test results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TABLES: Final = "tests/catalog"
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something that a catalog may do, and how far it goes once its tests pass."""
+    """An optional capability, and its status once its tests pass."""
 
     claim: FeatureClaim
     when_shown: str
     area: str
     behaviour: str
     endpoint: str = ""
-    """Its route, as the configuration would spell it."""
+    """Its route, as in the catalog's configuration."""
 
 
 CAPABILITIES: Final = (
@@ -38,7 +38,7 @@ CAPABILITIES: Final = (
         ),
         "automated-from-the-first-create",
         "governance",
-        "keys for one table's directories come with create and load, and fresh ones from the endpoint",
+        "create and load return credentials for the table's directories; the endpoint returns new ones",
         "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     ),
     Capability(
@@ -52,7 +52,7 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "maintenance",
-        "with background-enabled the server sees to a table by itself, on a timer and after commits",
+        "with background-enabled the server maintains the table, on a timer and after commits",
         "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/config",
     ),
     Capability(
@@ -66,7 +66,7 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "maintenance",
-        "jobs are queued, leased, retried and audited in the server; the routes run one turn each",
+        "jobs are queued, leased, retried and audited in the server; each route runs one step",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/worker/run",
     ),
     Capability(
@@ -81,7 +81,8 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "maintenance",
-        "what no retained metadata reaches goes or is moved aside after a safety window; anything unreadable stops it",
+        "files unreachable from retained metadata are deleted or quarantined after a safety window; unreadable metadata"
+        " stops it",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
@@ -99,7 +100,7 @@ CAPABILITIES: Final = (
         ),
         "supported-on-request-and-by-policy",
         "maintenance",
-        "snapshots past their age go when somebody or a policy asks; references and the newest stay",
+        "old snapshots expire on request or by policy; references and the newest snapshots are kept",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
@@ -113,7 +114,7 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "maintenance",
-        "files worth rewriting together are found and queued as a task; the server rewrites none",
+        "files to compact are found and queued as a task; the server itself rewrites none",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
@@ -128,7 +129,7 @@ CAPABILITIES: Final = (
         ),
         "supported-by-policy",
         "pipeline",
-        "the server never rewrites data files: jobs on Spark do, and their commits are checked like any other",
+        "Spark jobs rewrite data files; the server validates their commits like any other",
     ),
     Capability(
         FeatureClaim(
@@ -144,7 +145,7 @@ CAPABILITIES: Final = (
         ),
         "supported-end-to-end",
         "commits",
-        "row-level changes of engines are committed, and refused where they would undo what another has done",
+        "row-level changes of engines are committed; conflicting ones are rejected",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     ),
     Capability(
@@ -157,7 +158,7 @@ CAPABILITIES: Final = (
         ),
         "supported-with-polling",
         "bridges",
-        "tables of another catalog, or of a folder of metadata, are registered and followed",
+        "tables of another catalog, or of a folder of metadata files, are registered and mirrored",
         "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/catalog/external",
     ),
     Capability(
@@ -170,7 +171,7 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "commits",
-        "changes of several tables are committed in one transaction or not at all",
+        "changes of several tables are committed atomically",
         "POST /v1/{prefix}/transactions/commit",
     ),
     Capability(
@@ -184,7 +185,7 @@ CAPABILITIES: Final = (
         ),
         "supported",
         "planning",
-        "the files of a scan are found by the server",
+        "the server finds the files of a scan",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
     ),
 )
@@ -199,7 +200,7 @@ READINESS: Final = (
                 "tests/faults/catalog/test_kill.py",
                 "tests/faults/catalog/test_steps.py",
             ),
-            "pointer, files, log, answer and events are one transaction of SQLite or PostgreSQL",
+            "pointer, files, log, response and events are one transaction of SQLite or PostgreSQL",
         ),
         "transactional",
     ),
@@ -210,7 +211,7 @@ READINESS: Final = (
                 f"{_TABLES}/commits/test_service.py::test_concurrent_writers_of_several_servers_all_succeed",
                 "tests/server/test_several_servers.py",
             ),
-            "no server needs to be the only one: all on one database take writes",
+            "all servers on one database accept writes",
         ),
         "several-active-writers-on-one-database",
     ),
@@ -222,17 +223,17 @@ READINESS: Final = (
                 f"{_CLIENTS}/test_spark_concurrency.py",
                 "tests/faults/catalog/test_writers.py",
             ),
-            "writers at once lose nothing; how fast that is, benchmarks say",
+            "concurrent writers lose no commits; benchmarks measure throughput",
         ),
         "automated",
     ),
-    (FeatureClaim("multi-region-active-active", (), "a database and a store are of one place"), "supported"),
+    (FeatureClaim("multi-region-active-active", (), "database and object store are in one region"), "supported"),
 )
-"""What running it in earnest asks for, and how it is called once its tests pass."""
+"""Requirements of production, with their status once the tests pass."""
 
 
 def unsupported_inventory(evidence: EvidenceSummary, served: Collection[str]) -> list[dict[str, Any]]:  # Any: JSON
-    """Each capability: how far it is shown to go, and whether its route is served at all."""
+    """Capabilities, with their status and whether the route exists."""
     entries = []
     for capability in CAPABILITIES:
         verdict = judge(capability.claim, evidence)
@@ -249,13 +250,13 @@ def unsupported_inventory(evidence: EvidenceSummary, served: Collection[str]) ->
             entry["is_served"] = capability.endpoint in served
             if not entry["is_served"]:
                 entry["status"] = ClaimStatus.NOT_CLAIMED.value
-                entry["expected_behavior"] = "404: the route is not served by this build"
+                entry["expected_behavior"] = "404: this build has no such route"
         entries.append(entry)
     return entries
 
 
 def production_readiness(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each capability and the tests that validate it."""
+    """Capabilities, with the tests that validate them."""
     entries = []
     for claim, when_shown in READINESS:
         verdict = judge(claim, evidence)

@@ -1,4 +1,4 @@
-"""A claim and the tests that it needs: it is made only if they ran and passed."""
+"""Claims about this build. A claim requires that all its tests ran and passed."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from .evidence import EvidenceSummary
 
 
 class ClaimStatus(StrEnum):
-    """What may be said of a claim."""
+    """Status of a claim."""
 
     CLAIMED = "claimed"
     NOT_CLAIMED = "not-claimed"
-    """A test of it did not run, or there is none."""
+    """A test did not run, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureClaim:
-    """Something said of this build. All that its selectors mean must have passed; none means nobody tests it."""
+    """A claim. All tests of its selectors must have passed; without selectors it is untested and not claimed."""
 
     name: str
     selectors: tuple[str, ...] = ()
     note: str = ""
-    """How it is done or, of one that is not made, how things are instead."""
+    """The implementation or, for a claim that is not made, the limitation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim, judged."""
+    """The status of a claim, with its tests."""
 
     claim: FeatureClaim
     standing: ClaimStatus
     tests: tuple[str, ...] = ()
-    """Selectors of the tests that passed, of a claim that is made."""
+    """Selectors of passed tests, if claimed."""
     lacks: tuple[str, ...] = ()
-    """Of one that is not: tests that were skipped, and selectors of tests that did not run."""
+    """Skipped tests and selectors without results, if not claimed."""
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim is made."""
+        """Whether the status is CLAIMED."""
         return self.standing is ClaimStatus.CLAIMED
 
     def described(self) -> dict[str, Any]:  # Any: JSON
-        """As it is printed, but for its name."""
+        """The JSON of reports, without the name."""
         entry: dict[str, Any] = {"status": self.standing.value, "tests": list(self.tests)}  # Any: JSON
         if self.claim.note:
             entry["note"] = self.claim.note
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def judge(claim: FeatureClaim, evidence: EvidenceSummary) -> Verdict:
-    """What the tests say of a claim."""
+    """Judge a claim by the test results."""
     found = {selector: evidence.result(selector) for selector in claim.selectors}
     absent = {selector for selector, outcome in found.items() if outcome is None}
     skipped = {test for outcome in found.values() if outcome is not None for test in outcome.skipped}
@@ -64,5 +64,5 @@ def judge(claim: FeatureClaim, evidence: EvidenceSummary) -> Verdict:
 
 
 def judge_client(client: str, evidence: EvidenceSummary) -> ClaimStatus:
-    """What the tests say of a client as a whole. What it has no words for is skipped, and counted where it is shown."""
+    """Judge a client: claimed if any of its tests passed. Skipped tests are counted in the reports."""
     return ClaimStatus.CLAIMED if evidence.of_client(client).has_passed else ClaimStatus.NOT_CLAIMED

@@ -1,4 +1,4 @@
-"""The real clients of a run. They are an extra of the package, loaded when a run begins and by no print."""
+"""The clients of a run. They come with an extra and are imported when a run starts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def client_version() -> str:
-    """The version of the client that a run speaks through."""
+    """The version of PyIceberg."""
     return importlib.metadata.version("pyiceberg")
 
 
 def store_client(
     target: ConformTarget, access_key: str, secret_key: str, session_token: str | None = None
 ) -> Any:  # Any: boto3's clients are made at run time
-    """boto3 for S3, with addresses that need no name service."""
+    """A boto3 client for S3, path-style."""
     import boto3
     from botocore.config import Config
 
@@ -42,13 +42,13 @@ def store_client(
 
 
 def catalog_client(target: ConformTarget) -> RestCatalog:
-    """PyIceberg, signing with the caller's keys; these reach files too unless the catalog's are to."""
+    """A PyIceberg catalog that signs with the caller's key. Files use that key too, or vended credentials."""
     from pyiceberg.catalog.rest import RestCatalog
 
     timeout = target.timeout_seconds
 
     class BoundedCatalog(RestCatalog):
-        """Waits for no answer longer than the run allows: PyIceberg itself has no setting for that."""
+        """Adds a request timeout: PyIceberg has no setting for it."""
 
         def _create_session(self) -> Any:  # Any: a session of requests, which has no types
             session = super()._create_session()
@@ -59,7 +59,7 @@ def catalog_client(target: ConformTarget) -> RestCatalog:
 
 
 def catalog_properties(target: ConformTarget) -> dict[str, Any]:  # Any: text, but for the settings of TLS
-    """What PyIceberg is configured with."""
+    """The configuration of PyIceberg."""
     secret = target.secret_key.reveal()
     properties: dict[str, Any] = {  # Any: likewise
         "uri": target.resolved.catalog_uri,
@@ -79,7 +79,7 @@ def catalog_properties(target: ConformTarget) -> dict[str, Any]:  # Any: text, b
         "s3.request-timeout": str(target.timeout_seconds),
     }
     if not target.uses_vended_credentials:
-        # PyIceberg asks for the catalog's keys unless told otherwise, and would prefer them.
+        # By default PyIceberg requests and prefers vended credentials.
         properties["header.X-Iceberg-Access-Delegation"] = ""
         properties["s3.access-key-id"] = target.access_key
         properties["s3.secret-access-key"] = secret

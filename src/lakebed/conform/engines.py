@@ -1,4 +1,4 @@
-"""Engines that read and write tables: what is shown of each, and how each is pointed at this catalog."""
+"""Query engines: their test coverage, and their configuration for this catalog."""
 
 # ruff: noqa: S608 (statements are printed for a person to run)
 from __future__ import annotations
@@ -22,11 +22,11 @@ VERSIONS: Final = (
     ConformOption("scala_version", "Scala's version, of Spark's build", (), SCALA_VERSION),
     ConformOption("trino_version", "Trino's version", (), "476"),
     ConformOption("duckdb_version", "DuckDB's version", (), "1.5.5"),
-    ConformOption("trino_server", "where Trino is", (), "http://127.0.0.1:8080"),
-    ConformOption("databend_dsn", "where Databend is", (), "databend://root@127.0.0.1:8000/default"),
-    ConformOption("metadata_location", "a metadata file, for clients that read one", (), ""),
+    ConformOption("trino_server", "Trino server", (), "http://127.0.0.1:8080"),
+    ConformOption("databend_dsn", "Databend DSN", (), "databend://root@127.0.0.1:8000/default"),
+    ConformOption("metadata_location", "a metadata file, for clients that need one", (), ""),
 )
-"""What only the prints about engines take."""
+"""Options of the reports about engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class QueryEngine:
     title: str
     version_option: str = ""
     needs: tuple[str, ...] = ()
-    """Settings that are no secrets, as templates over the options."""
+    """Settings without secrets, as templates over the options."""
 
 
 ENGINES: Final = (
@@ -82,10 +82,10 @@ ENGINES: Final = (
 )
 
 STORE_CLIENTS: Final = ("boto3", "awscli", "mc", "minio_py", "pyarrow", "s3fs")
-"""Clients of S3 alone, by the names that their tests have."""
+"""Clients of S3 only, by name in the tests."""
 
 KITS: Final = ("compatibility_kit",)
-"""Clients that do nothing but test: Iceberg's REST Compatibility Kit."""
+"""Test kits: Iceberg's REST Compatibility Kit."""
 
 PROFILE_CLAIMS: Final = tuple(
     (
@@ -99,20 +99,20 @@ PROFILE_CLAIMS: Final = tuple(
     )
     for profile in PROFILES.values()
 )
-"""Each profile, and the claim that a run of it passes."""
+"""Profiles, with the claim that a run passes."""
 
 _AUTOMATED: Final = "automated"
 
 
 def client_matrix(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each client, what its tests covered, and how they are run again."""
+    """Clients, with test coverage and the command to run the tests."""
     named = [*(engine.name for engine in ENGINES), *KITS, *STORE_CLIENTS]
     others = [client for client in evidence.clients if client not in named]
     return [_client(name, evidence) for name in (*named, *others)]
 
 
 def engine_compatibility(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each engine: which versions were tested, by what, and what may be said of a run by hand."""
+    """Engines, with tested versions, scenarios, and claims of manual runs."""
     entries = []
     for engine in ENGINES:
         entries.append(
@@ -131,7 +131,7 @@ def engine_compatibility(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # 
 def engine_matrix(
     evidence: EvidenceSummary, values: Mapping[str, str], profile: ResolvedProfile
 ) -> list[dict[str, Any]]:
-    """Each engine with its settings for this target."""
+    """Engines, with their settings for this target."""
     known = {**values, **_profile_values(profile)}
     entries = []
     for engine in ENGINES:
@@ -150,7 +150,7 @@ def engine_matrix(
 
 
 def vendor_audit(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each profile: whether it is run here, and by which tests."""
+    """Profiles, with their tests."""
     entries = []
     for profile, claim in PROFILE_CLAIMS:
         verdict = judge(claim, evidence)
@@ -159,13 +159,13 @@ def vendor_audit(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSO
 
 
 def live_conformance(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:  # Any: JSON
-    """What to run, client by client, to see for oneself. Keys come from the environment."""
+    """Commands to test each client manually. Credentials come from the environment."""
     cleanup = ["--cleanup"] if values.get("cleanup") else []
-    own = ["lakebed", "conform", "--profile", profile.name, "--endpoint", values["endpoint"], *cleanup]
+    command = ["lakebed", "conform", "--profile", profile.name, "--endpoint", values["endpoint"], *cleanup]
     table = f"{values['catalog_name']}.{values['namespace']}.{values['table']}"
     count = f"SELECT count(*) FROM {table}"
     return [
-        {"client": "pyiceberg", "command": " ".join(own), "expect": "PASS"},
+        {"client": "pyiceberg", "command": " ".join(command), "expect": "PASS"},
         {
             "client": "spark",
             "command": "spark-sql with --print-spark-config, then --print-spark-sql",
@@ -190,20 +190,20 @@ def live_conformance(values: Mapping[str, str], profile: ResolvedProfile) -> lis
 
 
 def operations_guide(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, str]]:
-    """What an operator does, in order, and how each is seen to have worked."""
+    """Steps for operators, with the expected result."""
     catalog = profile.catalog_uri
     return [
         {"do": "set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY", "see": "`lakebed credentials` names root's key"},
         {"do": f"PUT {catalog}/v1/buckets/{values['bucket']}", "see": "200, enabled is true"},
         {"do": f"lakebed conform --profile {profile.name} --cleanup", "see": "PASS, exit status 0"},
-        {"do": "lakebed conform --print-failure-probes", "see": "each request is answered with its expected_status"},
+        {"do": "lakebed conform --print-failure-probes", "see": "each response has the expected_status"},
         {"do": "GET /metrics", "see": "the catalog's requests and commits are counted"},
         {"do": "lakebed conform --live-evidence-output FILE …", "see": "validation.is_valid is true in FILE"},
     ]
 
 
 def spark_config(values: Mapping[str, str], profile: ResolvedProfile) -> dict[str, str]:
-    """Spark's settings for this catalog. Keys are for the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY."""
+    """Spark properties for this catalog. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
     line = ".".join(values["spark_version"].split(".")[:2])
     iceberg = values["iceberg_version"]
     runtime = f"org.apache.iceberg:iceberg-spark-runtime-{line}_{values['scala_version']}:{iceberg}"
@@ -227,7 +227,7 @@ def spark_config(values: Mapping[str, str], profile: ResolvedProfile) -> dict[st
 
 
 def spark_sql(values: Mapping[str, str]) -> list[str]:
-    """Statements that make a table, fill it, read it back and, if asked for, take it away."""
+    """Statements that create, fill and read a table and, with `cleanup`, drop it."""
     space = f"{values['catalog_name']}.{values['namespace']}"
     table = f"{space}.{values['table']}"
     statements = [

@@ -1,8 +1,7 @@
-"""Results of the test suite, as packaged with this build: printed claims are made from them and from nothing else.
+"""Results of the test suite, packaged with this build: the only source of claims.
 
-`evidence_summary.json` holds one result per selector that a claim names, and counts per client. The tests' recorder
-writes it (`make evidence`) beside its full record, which is not packaged, and only after a run of all tests that claims
-need in which nothing failed. A skipped test shows nothing.
+`evidence_summary.json` has one result per selector of a claim, and counts per client. `make evidence` writes it, only
+after a run of all tests of claims without failures. A skipped test is no evidence.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema_version: int
     lakebed_version: str
     source_digest: str
-    """Of the sources that were tested."""
+    """Digest of the tested sources."""
     date_utc: str
     client_versions: dict[str, str]
-    """Of the clients that ran."""
+    """Versions by client."""
     tests: int
     results: dict[str, SelectorResult]
-    """By selector. A selector that matched no test is absent."""
+    """Results by selector. A selector that matched no test is absent."""
     clients: dict[str, ClientResults]
 
 
@@ -98,7 +97,7 @@ class EvidenceSummary:
         return [known[client]] if client in known else []
 
     def described(self) -> dict[str, Any]:  # Any: JSON
-        """The run that the claims come from, and whether it tested the sources that are running."""
+        """The test run, and whether it tested the sources of this build."""
         if self.summary is None:
             return {"recorded": False}
         return {
@@ -112,7 +111,7 @@ class EvidenceSummary:
 
 
 def parse_summary(data: bytes) -> EvidenceSummary:
-    """Read the file. Raises Corrupted."""
+    """Parse the file. Raises Corrupted."""
     try:
         summary = msgspec.json.decode(data, type=Summary)
     except msgspec.DecodeError as error:
@@ -123,7 +122,7 @@ def parse_summary(data: bytes) -> EvidenceSummary:
 
 
 def packaged_evidence() -> EvidenceSummary:
-    """The results that came with this build; none if the file is missing. Raises Corrupted."""
+    """The results packaged with this build; empty if the file is missing. Raises Corrupted."""
     file = importlib.resources.files(__package__).joinpath(FILE)
     return parse_summary(file.read_bytes()) if file.is_file() else EvidenceSummary(None)
 
@@ -131,7 +130,7 @@ def packaged_evidence() -> EvidenceSummary:
 def source_digest(root: Path | None = None) -> str:
     """SHA-256 over the names and bytes of a package's source files, by default this package's.
 
-    Ties test results to the code that they are of.
+    Relates test results to the tested code.
     """
     root = Path(lakebed.__file__).parent if root is None else root
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""What goes wrong in a catalog: which tests cover each case, requests to see it, and rehearsals for operators."""
+"""Failure cases of a catalog: their tests, probe requests, and rehearsals for operators."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .options import ConformOption
 from .profiles import ResolvedProfile
 
 LOADS: Final = (
-    ConformOption("writer_count", "writers at once, for the rehearsal of scale", (), "8"),
-    ConformOption("maintenance_worker_count", "maintenance workers, for the rehearsal of scale", (), "2"),
-    ConformOption("iteration_count", "commits of each writer, for the rehearsal of scale", (), "50"),
+    ConformOption("writer_count", "concurrent writers of the scale rehearsal", (), "8"),
+    ConformOption("maintenance_worker_count", "maintenance workers of the scale rehearsal", (), "2"),
+    ConformOption("iteration_count", "commits per writer of the scale rehearsal", (), "50"),
 )
-"""What only the rehearsals take."""
+"""Options of the rehearsals."""
 
 _TABLES: Final = "tests/catalog"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A failure, and what must hold when it happens."""
+    """A failure case, and the required behavior."""
 
     claim: FeatureClaim
     must_hold: str
@@ -52,7 +52,7 @@ CASES: Final = (
                 "tests/faults/catalog/test_steps.py",
             ),
         ),
-        "pointer, log and answer commit together: there is nothing to finalize, and a repeat gets the answer",
+        "pointer, log and response are committed in one transaction; a repeated request gets the response",
     ),
     Case(
         FeatureClaim(
@@ -63,7 +63,7 @@ CASES: Final = (
                 "::test_missing_metadata_file_is_found_despite_the_cache",
             ),
         ),
-        "400, and nothing was committed; what goes missing later is found by diagnostics",
+        "400, and nothing was committed; diagnostics report files that are deleted later",
     ),
     Case(
         FeatureClaim(
@@ -74,7 +74,7 @@ CASES: Final = (
                 "tests/faults/catalog/test_writers.py",
             ),
         ),
-        "rows are those of the commits that succeeded",
+        "the table has exactly the rows of successful commits",
     ),
     Case(
         FeatureClaim(
@@ -107,7 +107,7 @@ CASES: Final = (
                 "tests/wire/iceberg/handlers/test_bridges.py::test_conflicting_sync_touches_nothing",
             ),
         ),
-        "409; pointer, token and generation are as they were",
+        "409; pointer, token and generation are unchanged",
     ),
     Case(
         FeatureClaim(
@@ -117,13 +117,13 @@ CASES: Final = (
                 "tests/wire/iceberg/handlers/test_diagnostics.py::test_migration_reports_that_nothing_is_to_migrate",
             ),
         ),
-        "what stands in the way is named; the one backing is transactional already, so nothing is held back",
+        "blocking problems are reported; there is one backing, which is transactional, so nothing is blocked",
     ),
 )
 
 
 def failure_matrix(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
-    """Each case, what must hold, and the tests that show it."""
+    """Failure cases, with the required behavior and the tests."""
     return [
         {"case": case.claim.name, "must_hold": case.must_hold, **judge(case.claim, evidence).described()}
         for case in CASES
@@ -131,7 +131,7 @@ def failure_matrix(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: J
 
 
 def failure_coverage(evidence: EvidenceSummary) -> dict[str, Any]:  # Any: JSON
-    """How many cases stand, and which do not."""
+    """Number of cases, and their names by status."""
     by_status: dict[str, list[str]] = {}
     for case in CASES:
         by_status.setdefault(judge(case.claim, evidence).standing.value, []).append(case.claim.name)
@@ -139,19 +139,19 @@ def failure_coverage(evidence: EvidenceSummary) -> dict[str, Any]:  # Any: JSON
 
 
 def failure_probes(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:  # Any: JSON
-    """Requests that must be refused, against a table that was written to. They change nothing."""
+    """Requests against a written table that must fail. They change nothing."""
     levels = quote(values["namespace"].replace(".", "\x1f"), safe="")
     space = f"{profile.catalog_uri}/v1/{values['bucket']}/namespaces/{levels}"
     table = f"{space}/tables/{quote(values['table'], safe='')}"
-    nobody = "00000000-0000-0000-0000-000000000000"
-    elsewhere = f"s3://{values['bucket']}/no-such-table/metadata/00001-{nobody}.metadata.json"
+    unknown = "00000000-0000-0000-0000-000000000000"
+    elsewhere = f"s3://{values['bucket']}/no-such-table/metadata/00001-{unknown}.metadata.json"
     return [
         _probe(
             "commit-cas-conflict",
             "POST",
             table,
             {
-                "requirements": [{"type": "assert-table-uuid", "uuid": nobody}],
+                "requirements": [{"type": "assert-table-uuid", "uuid": unknown}],
                 "updates": [{"action": "set-properties", "updates": {"probe": "1"}}],
             },
             409,
@@ -170,7 +170,7 @@ def failure_probes(values: Mapping[str, str], profile: ResolvedProfile) -> list[
             {"name": f"{values['table']}_probe", "metadata-location": elsewhere},
             400,
         ),
-        {**_probe("permission-negative", "GET", table, None, 403), "sign_with": "a user without rights to tables"},
+        {**_probe("permission-negative", "GET", table, None, 403), "sign_with": "a user without table privileges"},
         _probe(
             "maintenance-stale-plan",
             "POST",
@@ -196,41 +196,45 @@ def failure_probes(values: Mapping[str, str], profile: ResolvedProfile) -> list[
 
 
 def disaster_recovery_rehearsal(values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, str]]:
-    """Phases of losing a server and getting the catalog back."""
+    """Phases of a disaster recovery rehearsal."""
     run = f"lakebed conform --profile {profile.name} --endpoint {values['endpoint']} --bucket {values['bucket']}"
     export = f"{profile.catalog_uri}/v1/{values['bucket']}/namespaces/NAMESPACE/tables/TABLE/catalog"
     return [
         {"phase": "baseline", "do": run, "see": "PASS; note the table's metadata-location"},
         {
             "phase": "backup",
-            "do": "copy the metadata database and the bytes while writers commit",
+            "do": "copy the metadata store and the object store while writers commit",
             "see": "both copies",
         },
-        {"phase": "loss", "do": "kill -9 the whole server during commits", "see": "clients get no answer, never a 409"},
+        {
+            "phase": "loss",
+            "do": "kill -9 the whole server during commits",
+            "see": "clients get no response, never a 409",
+        },
         {"phase": "restore", "do": "start a server on the copies", "see": f"GET {export}/diagnostics is HEALTHY"},
-        {"phase": "verification", "do": f"{run} --replace", "see": "PASS; rows of acknowledged commits are there"},
+        {"phase": "verification", "do": f"{run} --replace", "see": "PASS; all rows of acknowledged commits exist"},
     ]
 
 
 def scale_fault_rehearsal(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """Phases of many writers under faults."""
+    """Phases of a rehearsal with many writers and faults."""
     writers, workers = values["writer_count"], values["maintenance_worker_count"]
-    rounds = values["iteration_count"]
+    iterations = values["iteration_count"]
     return [
         {"phase": "warm-up", "do": "one writer, 10 commits", "see": "10 snapshots"},
         {
             "phase": "contention",
-            "do": f"{writers} writers of one table, {rounds} commits each",
-            "see": "rows are those of the commits that succeeded; the others got 409",
+            "do": f"{writers} writers of one table, {iterations} commits each",
+            "see": "exactly the rows of successful commits; the others got 409",
         },
         {
             "phase": "maintenance",
             "do": f"the same with {workers} maintenance workers",
-            "see": "no file of a live snapshot is gone; each job has one owner",
+            "see": "no file of a retained snapshot is deleted; each job has one owner",
         },
         {
             "phase": "fault",
-            "do": "the same, killing one of two servers on one database half-way",
+            "do": "the same, killing one of two servers on one database midway",
             "see": "no acknowledged commit is lost",
         },
         {"phase": "drain", "do": "stop the writers, expire and clean up", "see": "diagnostics HEALTHY, rows unchanged"},

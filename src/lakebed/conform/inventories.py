@@ -1,4 +1,4 @@
-"""Everything that can be printed, by name. No print loads a client; each that claims reads the packaged evidence."""
+"""The reports of `lakebed conform --print-…`. They load no client; claims come from the packaged evidence."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .profiles import PROFILES, ResolvedProfile, described, find_profile, resolv
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What prints are made from."""
+    """The inputs of reports."""
 
     evidence: EvidenceSummary
     values: Mapping[str, str]
-    """The options."""
+    """Values of the options."""
     catalog_endpoints: Sequence[str] = field(default=())
-    """The catalog's routes that this build serves."""
+    """Catalog routes of this build."""
     refused_by_store: Sequence[Mapping[str, str]] = field(default=())
-    """What the S3 edge refuses, as it answers for itself."""
+    """Unsupported features of the S3 API."""
     refused_by_catalog: Sequence[Mapping[str, str]] = field(default=())
-    """What the catalog's edge refuses of the contract, likewise."""
+    """Unsupported features of the catalog APIs."""
 
     @property
     def profile(self) -> ResolvedProfile:
-        """The chosen profile with these options. Raises InvalidInput."""
+        """The selected profile, resolved with the options. Raises InvalidInput."""
         values = self.values
         return resolve(
             find_profile(values["profile"]),
@@ -60,84 +60,84 @@ def _unsupported(context: Context) -> Printed:
         "unsupported_inventory": capabilities.unsupported_inventory(context.evidence, context.catalog_endpoints),
         "s3_unsupported": list(context.refused_by_store),
         "catalog_unsupported": list(context.refused_by_catalog),
-        **_grounds(context),
+        **_evidence(context),
     }
 
 
-def _grounds(context: Context) -> Printed:
+def _evidence(context: Context) -> Printed:
     return {"evidence": context.evidence.described()}
 
 
-def _claiming(key: str, make: Callable[[EvidenceSummary], object]) -> Callable[[Context], Printed]:
-    return lambda context: {key: make(context.evidence), **_grounds(context)}
+def _claims(key: str, make: Callable[[EvidenceSummary], object]) -> Callable[[Context], Printed]:
+    return lambda context: {key: make(context.evidence), **_evidence(context)}
 
 
 PRINTS: Final[Mapping[str, tuple[str, Callable[[Context], Printed]]]] = {
-    "client-matrix": ("clients, and what their tests covered", _claiming("client_matrix", engines.client_matrix)),
-    "vendor-profiles": ("all profiles, and the chosen one with these options", _vendor_profiles),
-    "unsupported-inventory": ("what is refused, and how far other capabilities go", _unsupported),
+    "client-matrix": ("clients and their test coverage", _claims("client_matrix", engines.client_matrix)),
+    "vendor-profiles": ("all profiles, and the selected one resolved", _vendor_profiles),
+    "unsupported-inventory": ("unsupported features, and the status of other capabilities", _unsupported),
     "production-readiness": (
-        "what running it in earnest asks for",
-        _claiming("production_readiness", capabilities.production_readiness),
+        "capabilities for production",
+        _claims("production_readiness", capabilities.production_readiness),
     ),
     "engine-compatibility": (
-        "engines and the versions that were tested",
-        _claiming("engine_compatibility", engines.engine_compatibility),
+        "engines and tested versions",
+        _claims("engine_compatibility", engines.engine_compatibility),
     ),
     "production-failure-coverage": (
-        "how many cases of failure are covered",
-        _claiming("production_failure_coverage", failures.failure_coverage),
+        "test coverage of failure cases",
+        _claims("production_failure_coverage", failures.failure_coverage),
     ),
     "engine-matrix": (
-        "engines with their settings for this target",
+        "engines and their settings for this target",
         lambda context: {
             "engine_matrix": engines.engine_matrix(context.evidence, context.values, context.profile),
-            **_grounds(context),
+            **_evidence(context),
         },
     ),
-    "vendor-audit": ("profiles, and the tests that ran them", _claiming("vendor_audit", engines.vendor_audit)),
+    "vendor-audit": ("profiles and their tests", _claims("vendor_audit", engines.vendor_audit)),
     "live-conformance": (
-        "what to run by hand, client by client",
+        "manual test commands by client",
         lambda context: {"live_conformance": engines.live_conformance(context.values, context.profile)},
     ),
     "live-evidence-schema": (
-        "the fields of a run's record",
+        "fields of the evidence record of a run",
         lambda context: {"live_conformance_evidence_schema": evidence_schema()},
     ),
     "operations-guide": (
-        "what an operator does, in order",
+        "steps for operators",
         lambda context: {"operations_guide": engines.operations_guide(context.values, context.profile)},
     ),
     "spark-config": (
-        "Spark's settings for this target",
+        "Spark configuration for this target",
         lambda context: {"spark_config": engines.spark_config(context.values, context.profile)},
     ),
     "spark-sql": (
-        "statements that try this target from Spark",
+        "SQL statements to test this target from Spark",
         lambda context: {"spark_sql": engines.spark_sql(context.values)},
     ),
-    "failure-matrix": ("cases of failure and their tests", _claiming("failure_matrix", failures.failure_matrix)),
+    "failure-matrix": ("failure cases and their tests", _claims("failure_matrix", failures.failure_matrix)),
     "failure-probes": (
-        "requests that must be refused",
+        "requests that must fail",
         lambda context: {"failure_probes": failures.failure_probes(context.values, context.profile)},
     ),
     "disaster-recovery-rehearsal": (
-        "phases of losing a server",
+        "disaster recovery rehearsal",
         lambda context: {
             "disaster_recovery_rehearsal": failures.disaster_recovery_rehearsal(context.values, context.profile)
         },
     ),
     "scale-fault-rehearsal": (
-        "phases of many writers under faults",
+        "scale and fault rehearsal",
         lambda context: {"scale_fault_rehearsal": failures.scale_fault_rehearsal(context.values)},
     ),
     "beyond": (
-        "what other table stores leave unclaimed, and what of it is claimed here",
+        "features that other table stores do not claim, and their status here",
         lambda context: {
             "beyond": beyond.beyond(context.evidence),
             "beyond_summary": beyond.beyond_summary(context.evidence),
-            **_grounds(context),
+            **_evidence(context),
         },
     ),
 }
-"""Name behind `--print-`, its help, and how it is made."""
+"""Reports by the suffix of `--print-`, with help text and builder."""

@@ -1,4 +1,4 @@
-"""The record of a run against a server: its fields, and when it counts as evidence."""
+"""The evidence record of a run against a server: fields and validation."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ FIELDS: Final[Mapping[str, str]] = {
     "schema": f"always {SCHEMA}",
     "schema_version": f"always {SCHEMA_VERSION}",
     "client_name": "pyiceberg, spark, trino, duckdb, databend, starrocks or snowflake",
-    "client_version": "as the client tells it",
-    "scenario": "the profile or script that was run",
-    "lakebed_build": "which build the server is",
-    "git_sha": "the commit it was built from",
-    "catalog_backing": "what the catalog keeps its state in",
-    "endpoint": "where the server was",
-    "warehouse": "as the client named it",
+    "client_version": "version that the client reports",
+    "scenario": "profile or script of the run",
+    "lakebed_build": "build of the server",
+    "git_sha": "commit of the build",
+    "catalog_backing": "metadata store of the catalog",
+    "endpoint": "endpoint of the server",
+    "warehouse": "warehouse parameter",
     "rest_path": "path of the catalog",
-    "namespace": "of the table",
-    "table": "its name",
-    "metadata_location": "of the table after the last write",
-    "run_timestamp_utc": "when",
-    "operator": "who ran it",
+    "namespace": "namespace of the table",
+    "table": "name of the table",
+    "metadata_location": "metadata file of the table after the last write",
+    "run_timestamp_utc": "time of the run",
+    "operator": "operator of the run",
     "expected_status": f"always {PASS}",
     "observed_status": f"{PASS} or {FAIL}",
-    "row_count": "rows that the client read back",
+    "row_count": "number of rows read back",
     "cleanup_result": "dropped, failed or not-requested",
-    "claim": "what the run shows; one of the client's",
-    "command": "what was run, without keys",
+    "claim": "one of the claims of the client",
+    "command": "command line, without secrets",
 }
 
 CLAIMS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ CLAIMS: Final[Mapping[str, tuple[str, ...]]] = {
     "starrocks": ("sql-read",),
     "snowflake": ("sql-read",),
 }
-"""What a run of each client may be said to show."""
+"""The claims that a run of each client supports."""
 
 _COUNTED: Final = frozenset({"pyiceberg", "spark", "trino", "duckdb"})
 _ROWS: Final = 2
@@ -53,7 +53,7 @@ _UNRECORDED: Final = frozenset({"", "unknown", "unrecorded"})
 
 
 def problems(record: Mapping[str, object]) -> list[str]:
-    """Why a record is no evidence; nothing if it is."""
+    """Problems that invalidate a record."""
     found = [f"{name} is missing" for name in FIELDS if name not in record]
     if found:
         return found
@@ -73,13 +73,13 @@ def problems(record: Mapping[str, object]) -> list[str]:
 
 
 def evidence_document(record: Mapping[str, object]) -> dict[str, Any]:  # Any: JSON
-    """What is written to a file: the record, and whether it counts."""
+    """The document of a record and its validation."""
     found = problems(record)
     return {"live_conformance_evidence": dict(record), "validation": {"is_valid": not found, "problems": found}}
 
 
 def evidence_schema() -> dict[str, Any]:  # Any: JSON
-    """The schema, for those who write records of other clients."""
+    """The schema, for records of other clients."""
     return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-"""The options of a run: what each is called on the command line and in the environment, and what they come to."""
+"""The options of `lakebed conform`: flags, environment variables and defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .profiles import VENDED, Profile, ResolvedProfile, find_profile, resolve
 
 @dataclass(frozen=True, slots=True)
 class ConformOption:
-    """An option with a value. A default of None is decided when the run begins."""
+    """An option. A default of None is computed at the start of the run."""
 
     name: str
     text: str
@@ -25,53 +25,55 @@ class ConformOption:
 
     @property
     def flag(self) -> str:
-        """As it is written on the command line."""
+        """The flag."""
         return "--" + self.name.replace("_", "-")
 
 
 OPTIONS: Final = (
-    ConformOption("profile", "which profile to run", ("LAKEBED_TABLE_PROFILE",), "lakebed"),
-    ConformOption("endpoint", "where the server is", ("LAKEBED_ENDPOINT",), "http://127.0.0.1:9000"),
-    ConformOption("s3_endpoint", "where S3 is, if the server has another listener for it", ("LAKEBED_S3_ENDPOINT",)),
-    ConformOption("access_key", "whose rights to use", ("LAKEBED_ACCESS_KEY", "LAKEBED_ROOT_ACCESS_KEY")),
+    ConformOption("profile", "profile to run", ("LAKEBED_TABLE_PROFILE",), "lakebed"),
+    ConformOption("endpoint", "endpoint of the server", ("LAKEBED_ENDPOINT",), "http://127.0.0.1:9000"),
+    ConformOption(
+        "s3_endpoint", "endpoint of S3, if the server has a separate listener for it", ("LAKEBED_S3_ENDPOINT",)
+    ),
+    ConformOption("access_key", "access key", ("LAKEBED_ACCESS_KEY", "LAKEBED_ROOT_ACCESS_KEY")),
     ConformOption(
         "secret_key",
-        "its secret; better given in the environment, where the other users of this machine cannot read it",
+        "its secret; prefer the environment, because other users of this machine can read command lines",
         ("LAKEBED_SECRET_KEY", "LAKEBED_ROOT_SECRET_KEY"),
     ),
-    ConformOption("region", "the region to sign for", ("LAKEBED_REGION", "AWS_REGION"), "us-east-1"),
-    ConformOption("bucket", "the bucket; made if it is not there", ("LAKEBED_TABLE_BUCKET",), "lakebed-table-conform"),
-    ConformOption("namespace", "the namespace (default: a new one)", ("LAKEBED_TABLE_NAMESPACE",), None),
-    ConformOption("table", "the table (default: a new one)", ("LAKEBED_TABLE_NAME",), None),
-    ConformOption("catalog_name", "what the client calls the catalog", ("LAKEBED_TABLE_CATALOG_NAME",), "lakebed"),
-    ConformOption("rest_path", "path of the catalog, in place of the profile's", ("LAKEBED_TABLE_REST_PATH",)),
-    ConformOption("rest_signing_name", "service name to sign for", ("LAKEBED_TABLE_REST_SIGNING_NAME",)),
-    ConformOption("timeout", "seconds to wait for an answer", ("LAKEBED_TABLE_SMOKE_TIMEOUT",), "20"),
-    ConformOption("warehouse", "the warehouse, for profiles that name one", ("LAKEBED_TABLE_WAREHOUSE",)),
-    ConformOption("table_bucket", "the table bucket, for profiles with ARNs", ("LAKEBED_TABLE_BUCKET_NAME",)),
-    ConformOption("account_id", "the account, for profiles with ARNs", ("LAKEBED_TABLE_ACCOUNT_ID",), "000000000000"),
-    ConformOption("warehouse_name", "the warehouse's full name", ("LAKEBED_TABLE_WAREHOUSE_NAME",)),
-    ConformOption("catalog_uri", "the catalog's URI, for profiles that are given one", ("LAKEBED_TABLE_CATALOG_URI",)),
+    ConformOption("region", "region of signatures", ("LAKEBED_REGION", "AWS_REGION"), "us-east-1"),
+    ConformOption("bucket", "bucket, created if missing", ("LAKEBED_TABLE_BUCKET",), "lakebed-table-conform"),
+    ConformOption("namespace", "namespace (default: a new one)", ("LAKEBED_TABLE_NAMESPACE",), None),
+    ConformOption("table", "table (default: a new one)", ("LAKEBED_TABLE_NAME",), None),
+    ConformOption("catalog_name", "name of the catalog in the client", ("LAKEBED_TABLE_CATALOG_NAME",), "lakebed"),
+    ConformOption("rest_path", "path of the catalog instead of the profile's", ("LAKEBED_TABLE_REST_PATH",)),
+    ConformOption("rest_signing_name", "service name of signatures", ("LAKEBED_TABLE_REST_SIGNING_NAME",)),
+    ConformOption("timeout", "request timeout in seconds", ("LAKEBED_TABLE_SMOKE_TIMEOUT",), "20"),
+    ConformOption("warehouse", "warehouse, for profiles that need it", ("LAKEBED_TABLE_WAREHOUSE",)),
+    ConformOption("table_bucket", "table bucket, for profiles with ARNs", ("LAKEBED_TABLE_BUCKET_NAME",)),
+    ConformOption("account_id", "account, for profiles with ARNs", ("LAKEBED_TABLE_ACCOUNT_ID",), "000000000000"),
+    ConformOption("warehouse_name", "full name of the warehouse", ("LAKEBED_TABLE_WAREHOUSE_NAME",)),
+    ConformOption("catalog_uri", "URI of the catalog, for profiles that need it", ("LAKEBED_TABLE_CATALOG_URI",)),
 )
-"""What points a run at a server and a table."""
+"""Options of the server and the table."""
 
 PROVENANCE: Final = (
     ConformOption("live_evidence_output", "write a record of the run to this file"),
-    ConformOption("lakebed_build", "which build is running; recorded"),
-    ConformOption("git_sha", "which commit it was built from; recorded"),
-    ConformOption("catalog_backing", "what the catalog keeps its state in (sqlite, postgres); recorded"),
-    ConformOption("operator", "who runs this; recorded"),
-    ConformOption("run_timestamp_utc", "when, as 2026-01-31T12:00:00Z (default: now); recorded", (), None),
-    ConformOption("client_version", "the client's version (default: asked of the client); recorded", (), None),
+    ConformOption("lakebed_build", "build of the server; recorded"),
+    ConformOption("git_sha", "commit of the build; recorded"),
+    ConformOption("catalog_backing", "metadata store of the catalog (sqlite, postgres); recorded"),
+    ConformOption("operator", "operator of the run; recorded"),
+    ConformOption("run_timestamp_utc", "time of the run, as 2026-01-31T12:00:00Z (default: now); recorded", (), None),
+    ConformOption("client_version", "version of the client (default: detected); recorded", (), None),
 )
-"""What goes into the record of a run."""
+"""Options of the record of a run."""
 
 SECRET_FLAGS: Final = frozenset({"--access-key", "--secret-key"})
 
 
 @dataclass(frozen=True, slots=True)
 class ConformTarget:
-    """A server, a table in it, and who asks."""
+    """Server, table and credentials of a run."""
 
     profile: Profile
     resolved: ResolvedProfile
@@ -90,7 +92,7 @@ class ConformTarget:
 
     @property
     def uses_vended_credentials(self) -> bool:
-        """Whether files are reached with keys of the catalog alone."""
+        """Whether files are accessed only with vended credentials."""
         return self.requires_vended_credentials or self.profile.credential_mode == VENDED
 
     @property
@@ -117,8 +119,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def option_values(arguments: argparse.Namespace, environ: Mapping[str, str], now_seconds: int) -> dict[str, str]:
-    """Every option's value: the flag's, else the environment's, else the default."""
-    made = {
+    """Option values: from flags, the environment or defaults."""
+    generated = {
         "namespace": f"conform{now_seconds}",
         "table": f"events{now_seconds}",
     }
@@ -127,28 +129,26 @@ def option_values(arguments: argparse.Namespace, environ: Mapping[str, str], now
         given = getattr(arguments, option.name, None)
         if given is None:
             given = next((environ[name] for name in option.variables if environ.get(name)), option.default)
-        values[option.name] = made.get(option.name, "") if given is None else given
+        values[option.name] = generated.get(option.name, "") if given is None else given
     values["endpoint"] = values["endpoint"].rstrip("/")
     values["s3_endpoint"] = values["s3_endpoint"].rstrip("/") or values["endpoint"]
     return values
 
 
 def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> ConformTarget:
-    """Where a run goes. Raises InvalidInput."""
+    """The target of a run. Raises InvalidInput."""
     profile = find_profile(values["profile"])
     if not profile.can_run:
         raise InvalidInput(
-            f"profile {profile.name} is for reference and is not run here; --print-vendor-profiles shows it",
+            f"profile {profile.name} is for reference only; see --print-vendor-profiles",
             argument="--profile",
         )
     if urlsplit(values["endpoint"]).scheme not in ("http", "https"):
-        raise InvalidInput("--endpoint is an http:// or https:// address", argument="--endpoint")
+        raise InvalidInput("--endpoint: expected an http:// or https:// URL", argument="--endpoint")
     for name in ("access_key", "secret_key"):
         if not values[name]:
             variable = f"LAKEBED_{name.upper()}"
-            raise InvalidInput(
-                f"{variable} is not set; `lakebed credentials --show` prints root's", argument=f"--{name}"
-            )
+            raise InvalidInput(f"{variable} is not set; root's: `lakebed credentials --show`", argument=f"--{name}")
     return ConformTarget(
         profile=profile,
         resolved=resolve(profile, values, rest_path=values["rest_path"], rest_signing_name=values["rest_signing_name"]),
@@ -168,19 +168,19 @@ def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> Con
 
 
 def redacted(words: Sequence[str]) -> str:
-    """A command line without what must not be recorded."""
-    shown: list[str] = []
+    """A command line with secrets replaced."""
+    words_out: list[str] = []
     hides_next = False
     for word in words:
         flag, separator, _ = word.partition("=")
         if hides_next:
-            shown.append("***")
+            words_out.append("***")
         elif flag in SECRET_FLAGS and separator:
-            shown.append(f"{flag}=***")
+            words_out.append(f"{flag}=***")
         else:
-            shown.append(word)
+            words_out.append(word)
         hides_next = word in SECRET_FLAGS
-    return " ".join(shown)
+    return " ".join(words_out)
 
 
 def _seconds(text: str) -> float:
@@ -189,5 +189,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise InvalidInput(f"--timeout is a number of seconds above 0. found={text}", argument="--timeout", value=text)
+        raise InvalidInput(
+            f"--timeout: expected a number of seconds above 0. found={text}", argument="--timeout", value=text
+        )
     return seconds

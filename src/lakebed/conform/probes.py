@@ -1,7 +1,7 @@
-"""What a table catalog does beyond the standard client's needs, asked by plain requests.
+"""Probes of catalog routes that the standard client does not use, by HTTP requests.
 
 (a) load, (b) metadata location, (c) references, (d) views, (e) maintenance, (f) diagnostics. Views and maintenance have
-an older and a newer form in the field; both are asked, so that a client of either finds what it looks for.
+an older and a newer form; both are probed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .rest import CatalogCalls
 
 _TAG: Final = "conform_probe"
 _DAY_MS: Final = 86_400_000
-_MOST_PAGES: Final = 16
+_MAX_PAGES: Final = 16
 _SCHEDULER: Final = "lakebed-conform"
 _WORKER_STATUSES: Final = frozenset({"DISABLED", "PAUSED", "FAILED", "SUCCESSFUL", "RUNNING"})
 
@@ -24,7 +24,7 @@ Document = Mapping[str, Any]  # Any: JSON
 
 
 def probe_catalog(calls: CatalogCalls, target: ConformTarget) -> None:
-    """All of them, in order. Raises NotConforming."""
+    """Run all probes. Raises NotConforming."""
     loaded = probe_load(calls)
     probe_metadata_location(calls, loaded)
     probe_references(calls, member(loaded, "metadata", "current-snapshot-id"))
@@ -36,16 +36,16 @@ def probe_catalog(calls: CatalogCalls, target: ConformTarget) -> None:
 
 
 def probe_load(calls: CatalogCalls) -> Document:
-    """(a) A table that was written to has a snapshot and a metadata file."""
+    """(a) A written table has a snapshot and a metadata file."""
     loaded = calls.get(calls.table_path)
     snapshot = member(loaded, "metadata", "current-snapshot-id")
     expect(isinstance(snapshot, int), f"current-snapshot-id is a number. found={snapshot!r}")
-    expect(isinstance(member(loaded, "metadata-location"), str), "metadata-location is a text")
+    expect(isinstance(member(loaded, "metadata-location"), str), "metadata-location is a string")
     return loaded
 
 
 def probe_metadata_location(calls: CatalogCalls, loaded: Document) -> None:
-    """(b) The pointer is where the load says, and has a version."""
+    """(b) The metadata pointer is the loaded one, and has a version token."""
     found = calls.get(f"{calls.table_path}/metadata-location")
     expected = member(loaded, "metadata-location")
     expect(
@@ -56,20 +56,20 @@ def probe_metadata_location(calls: CatalogCalls, loaded: Document) -> None:
 
 
 def probe_references(calls: CatalogCalls, snapshot: int) -> None:
-    """(c) A tag with a retention is made, seen, kept from a careless delete, and deleted by force."""
+    """(c) A tag with a retention is created and listed; only a forced delete removes it."""
     refs = f"{calls.table_path}/refs"
     one = f"{refs}/{_TAG}"
     calls.call("PUT", one, {"snapshot-id": snapshot, "type": "tag", "max-ref-age-ms": _DAY_MS})
     expect(_TAG in member(calls.get(refs), "refs"), "the tag is among the references")
-    refused = calls.ask("DELETE", one, {})
+    refused = calls.send("DELETE", one, {})
     expect(refused.status == 400, f"a tag with a retention is not deleted without force. status={refused.status}")
     expect("force is required" in refused.text.lower(), f"the refusal says that force is required: {refused.text}")
     calls.call("DELETE", one, {"force": True})
-    expect(_TAG not in member(calls.get(refs), "refs"), "the tag is gone")
+    expect(_TAG not in member(calls.get(refs), "refs"), "the tag is deleted")
 
 
 def probe_view(calls: CatalogCalls, target: ConformTarget) -> None:
-    """(d), older: a view beside the table; its version has no default namespace."""
+    """(d), older: a view in the table's namespace, without a default namespace in its version."""
     name = f"{target.table}_conform_view"
     views = f"{calls.namespace_path()}/views"
     calls.call("POST", views, _view(name, {}))
@@ -79,7 +79,7 @@ def probe_view(calls: CatalogCalls, target: ConformTarget) -> None:
 
 
 def probe_views_in_pages(calls: CatalogCalls, target: ConformTarget) -> None:
-    """(d), newer: two views in a namespace of their own, listed whole and page by page."""
+    """(d), newer: two views in a new namespace, listed with and without pagination."""
     namespace = f"{target.namespace.replace('.', '_')}_views"
     space = calls.namespace_path(namespace)
     views = f"{space}/views"
@@ -89,20 +89,20 @@ def probe_views_in_pages(calls: CatalogCalls, target: ConformTarget) -> None:
         for name in names:
             calls.call("POST", views, _view(name, {"default-namespace": [namespace]}))
         whole = calls.get(views)
-        expect(member(whole, "next-page-token") is None, "a list that was not asked for in pages has no further page")
+        expect(member(whole, "next-page-token") is None, "a list without page parameters has no next page")
         expect(sorted(_names(whole)) == sorted(names), "both views are listed")
-        expect(sorted(_pages(calls, views)) == sorted(names), "pages of one show each view once")
+        expect(sorted(_pages(calls, views)) == sorted(names), "pages of size 1 contain each view once")
         for name in names:
             expect(member(calls.get(f"{views}/{name}"), "metadata-location"), "the view has a metadata-location")
 
 
 def probe_maintenance(calls: CatalogCalls) -> None:
-    """(e), older: a configuration, a dry run that leaves a job, and one turn of the worker."""
+    """(e), older: a configuration, a dry run that creates a job, and one run of the worker."""
     base = f"{calls.table_path}/maintenance"
     _configure(calls, base, background=False)
     expect(member(calls.get(f"{base}/config"), "version") == 1, "the configuration has version 1")
     report = calls.call("POST", f"{base}/metadata", {"retain-recent-metadata-files": 1, "delete": False}).document
-    job = member(report, "job", "job-id")  # older clients know this spelling alone
+    job = member(report, "job", "job-id")  # the spelling of older clients
     actions = [event.get("action") for event in member(report, "audit-events")]
     expect("PLANNED" in actions, f"the dry run is audited as PLANNED. found={actions}")
     stored = calls.get(f"{base}/jobs/{job}")
@@ -112,11 +112,11 @@ def probe_maintenance(calls: CatalogCalls) -> None:
     expect(member(inspected, "action") == "INSPECT", "the quarantine is inspected")
     ran = calls.call("POST", f"{base}/worker/run", {}).document
     status = member(ran, "job", "status")
-    expect(status in _WORKER_STATUSES, f"the worker's turn ends in one of its statuses. found={status}")
+    expect(status in _WORKER_STATUSES, f"the worker run has a known status. found={status}")
 
 
 def probe_scheduler(calls: CatalogCalls) -> None:
-    """(e), newer: with the background on, a turn of the scheduler queues a job that the worker takes."""
+    """(e), newer: with background-enabled, a run of the scheduler queues a job for the worker."""
     base = f"{calls.table_path}/maintenance"
     seen = calls.get(f"{base}/scheduler")
     expect(member(seen, "status"), "the scheduler has a status")
@@ -126,32 +126,30 @@ def probe_scheduler(calls: CatalogCalls) -> None:
         queued = calls.call("POST", f"{base}/scheduler/run", {"scheduler-id": _SCHEDULER}).document
         job = member(queued, "report", "job")
         expect(job.get("status") == "QUEUED", f"the scheduler queues a job. found={job.get('status')}")
-        expect(either(job, "scheduler-id", "scheduler_id") == _SCHEDULER, "the job says who queued it")
-        expect(member(queued, "scheduler", "status") == "QUEUED", "the scheduler says that a job is queued")
+        expect(either(job, "scheduler-id", "scheduler_id") == _SCHEDULER, "the job has the scheduler-id")
+        expect(member(queued, "scheduler", "status") == "QUEUED", "the scheduler has status QUEUED")
         ran = calls.call("POST", f"{base}/worker/run", {}).document
         status = member(ran, "job", "status")
-        expect(
-            status in _WORKER_STATUSES | {"QUEUED"}, f"the worker's turn ends in one of its statuses. found={status}"
-        )
-        expect(isinstance(member(ran, "audit-events"), list), "the worker's turn is audited")
+        expect(status in _WORKER_STATUSES | {"QUEUED"}, f"the worker run has a known status. found={status}")
+        expect(isinstance(member(ran, "audit-events"), list), "the worker run is audited")
     finally:
         _configure(calls, base, background=False)
 
 
 def probe_diagnostics(calls: CatalogCalls) -> None:
-    """(f) The catalog has something to say of the table."""
+    """(f) The table has diagnostics."""
     expect(calls.get(f"{calls.table_path}/catalog/diagnostics"), "the diagnostics are not empty")
 
 
 @contextmanager
 def _deleting(calls: CatalogCalls, paths: Sequence[str]) -> Iterator[None]:
-    """Delete what a probe made. After a failure that is tried only: the failure is what is told."""
+    """Delete resources of a probe. Failures to delete are ignored after a failed probe, whose error is reported."""
     try:
         yield
     except NotConforming:
         with suppress(NotConforming):
             for path in paths:
-                calls.ask("DELETE", path)
+                calls.send("DELETE", path)
         raise
     for path in paths:
         calls.call("DELETE", path)
@@ -191,10 +189,10 @@ def _names(page: Document) -> list[str]:
 def _pages(calls: CatalogCalls, path: str) -> list[str]:
     names: list[str] = []
     token: str | None = ""
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = calls.get(path, {"pageSize": "1", "pageToken": token or ""})
         names += _names(page)
         token = member(page, "next-page-token")
         if token is None:
             return names
-    raise NotConforming(f"the list does not end. pages={_MOST_PAGES}")
+    raise NotConforming(f"listing does not end. pages={_MAX_PAGES}")

@@ -1,4 +1,4 @@
-"""How a client is pointed at a table catalog: our own three ways, and those of other vendors for comparison."""
+"""Client configuration profiles: three for Lakebed, and those of other vendors for reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATIC: Final = "static-s3-credentials"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A way to be configured. `catalog_uri` and `warehouse` are templates over the options of a run."""
+    """A profile. `catalog_uri` and `warehouse` are templates over the options."""
 
     name: str
     catalog_uri: str
@@ -34,13 +34,13 @@ class Profile:
 
     @property
     def can_run(self) -> bool:
-        """Whether `lakebed conform` runs it: it enables a bucket for tables, which other vendors do in other ways."""
+        """Whether `lakebed conform` can run it. Reference profiles enable table buckets in other ways."""
         return self.status != REFERENCE_ONLY
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProfile:
-    """A profile with the values of a run in it."""
+    """A profile with the values of a run."""
 
     name: str
     catalog_uri: str
@@ -49,7 +49,7 @@ class ResolvedProfile:
     credential_mode: str
 
 
-def _own(name: str, mount: str, signing_name: str, mode: str, status: str, stage: str) -> Profile:
+def _lakebed(name: str, mount: str, signing_name: str, mode: str, status: str, stage: str) -> Profile:
     return Profile(
         name=name,
         catalog_uri="{endpoint}" + mount,
@@ -85,9 +85,9 @@ def _vendor(name: str, catalog_uri: str, signing_name: str, warehouse: str, mode
 PROFILES: Final[Mapping[str, Profile]] = {
     profile.name: profile
     for profile in (
-        _own("lakebed", "/iceberg", "s3", STATIC, "automated-smoke-target", "canonical"),
-        _own("lakebed-compat", "/_iceberg", "s3tables", STATIC, "compatibility-smoke-target", "alias"),
-        _own(
+        _lakebed("lakebed", "/iceberg", "s3", STATIC, "automated-smoke-target", "canonical"),
+        _lakebed("lakebed-compat", "/_iceberg", "s3tables", STATIC, "compatibility-smoke-target", "alias"),
+        _lakebed(
             "lakebed-vended-credentials", "/iceberg", "s3", VENDED, "automated-credential-smoke-target", "credentials"
         ),
         _vendor(
@@ -135,10 +135,10 @@ PROFILES: Final[Mapping[str, Profile]] = {
 
 
 def find_profile(name: str) -> Profile:
-    """The profile of that name. Raises InvalidInput."""
+    """Find a profile by name. Raises InvalidInput."""
     if name not in PROFILES:
         raise InvalidInput(
-            f"no such profile. expected one of {', '.join(PROFILES)}. found={name}", argument="--profile", value=name
+            f"no such profile. expected={', '.join(PROFILES)} found={name}", argument="--profile", value=name
         )
     return PROFILES[name]
 
@@ -146,7 +146,7 @@ def find_profile(name: str) -> Profile:
 def resolve(
     profile: Profile, values: Mapping[str, str], *, rest_path: str = "", rest_signing_name: str = ""
 ) -> ResolvedProfile:
-    """The profile for these options; `rest_path` and `rest_signing_name` win over its own. Raises InvalidInput."""
+    """Resolve a profile; `rest_path` and `rest_signing_name` override it. Raises InvalidInput."""
     uri = _fill(profile, profile.catalog_uri, values)
     if rest_path:
         parts = urlsplit(uri)
@@ -161,7 +161,7 @@ def resolve(
 
 
 def described(profile: Profile) -> dict[str, Any]:
-    """The profile as it is printed."""
+    """The JSON of reports."""
     return {**asdict(profile), "not_claimed": list(profile.not_claimed), "can_run": profile.can_run}
 
 

@@ -1,4 +1,4 @@
-"""Plain requests to the catalog, signed as botocore signs for any service: the path is encoded once more."""
+"""HTTP requests to the catalog, signed by botocore, which encodes the path twice."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .options import ConformTarget
 
 
 class ProbeResponse(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     text: str
 
     @property
     def document(self) -> dict[str, Any]:  # Any: JSON
-        """The answer's object. Raises NotConforming if it is none."""
+        """The JSON object of the body. Raises NotConforming."""
         try:
-            read = json.loads(self.text)
+            document = json.loads(self.text)
         except ValueError as error:
-            raise NotConforming(f"the answer is no JSON. status={self.status} found={self.text[:200]!r}") from error
-        if not isinstance(read, dict):
-            raise NotConforming(f"the answer is no object. status={self.status} found={self.text[:200]!r}")
-        return read
+            raise NotConforming(f"response is not JSON. status={self.status} found={self.text[:200]!r}") from error
+        if not isinstance(document, dict):
+            raise NotConforming(f"response is not a JSON object. status={self.status} found={self.text[:200]!r}")
+        return document
 
 
 class CatalogCalls:
-    """The catalog's routes of one warehouse. Use as a context: it keeps connections."""
+    """Sends requests to the catalog. A context manager, which closes its connections."""
 
     def __init__(self, target: ConformTarget) -> None:
         from botocore.auth import SigV4Auth
@@ -52,8 +52,10 @@ class CatalogCalls:
     def __exit__(self, *_: object) -> None:
         self._session.close()
 
-    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> ProbeResponse:
-        """One request, whatever the answer. `path` is what follows `/v1/`. Raises NotConforming if none comes."""
+    def send(
+        self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+    ) -> ProbeResponse:
+        """Send a request and return any response. `path` is relative to `/v1/`. Raises NotConforming on failure."""
         from botocore.awsrequest import AWSRequest
         from botocore.exceptions import HTTPClientError
 
@@ -65,28 +67,28 @@ class CatalogCalls:
         request = AWSRequest(method=method, url=url, data=data, params=dict(query or {}), headers=headers)
         self._signer.add_auth(request)
         try:
-            answer = self._session.send(request.prepare())
+            response = self._session.send(request.prepare())
         except HTTPClientError as error:
-            raise NotConforming(f"no answer to {method} {url}: {error}") from error
-        return ProbeResponse(answer.status_code, answer.text)
+            raise NotConforming(f"no response to {method} {url}: {error}") from error
+        return ProbeResponse(response.status_code, response.text)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:  # Any: JSON
-        """What is there. Raises NotConforming."""
+        """Send a GET request and return its JSON. Raises NotConforming."""
         return self.call("GET", path, None, query).document
 
     def call(
         self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
     ) -> ProbeResponse:
-        """A request that must succeed. Raises NotConforming."""
-        answer = self.ask(method, path, body, query)
-        if not 200 <= answer.status < 300:
+        """Send a request that must succeed. Raises NotConforming."""
+        response = self.send(method, path, body, query)
+        if not 200 <= response.status < 300:
             raise NotConforming(
-                f"{method} {path} must succeed. status={answer.status} answer={' '.join(answer.text.split())[:300]}"
+                f"{method} {path} failed. status={response.status} response={' '.join(response.text.split())[:300]}"
             )
-        return answer
+        return response
 
     def namespace_path(self, namespace: str | None = None) -> str:
-        """The path of a namespace, the run's own unless told otherwise; dots part its levels, as PyIceberg has it."""
+        """The path of a namespace, by default the run's. Dots separate its levels, as in PyIceberg."""
         levels = (namespace or self._target.namespace).replace(".", "\x1f")
         return f"{_segment(self._target.bucket)}/namespaces/{_segment(levels)}"
 

@@ -1,4 +1,4 @@
-"""The ten steps of a run: from no bucket to rows read back and the catalog's own routes asked."""
+"""The ten steps of a run: create a bucket and a table, write and read rows, probe catalog routes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .expectations import NotConforming, expect
 from .options import ConformTarget
 from .probes import probe_catalog
 from .rest import CatalogCalls
-from .vended import VendedKeys, probe_scope, read_keys
+from .vended import VendedCredentials, probe_scope, read_credentials
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 STEPS: Final = 10
 ROWS: Final = 2
 
-Tell = Callable[[int, str], None]
-"""Called as each step begins, with its number."""
+ProgressCallback = Callable[[int, str], None]
+"""Called at the start of each step, with its number and description."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What of the run is wanted."""
+    """Options of a run."""
 
     replaces: bool = False
     probes_catalog: bool = True
@@ -36,7 +36,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunOutcome:
-    """How far a run came: for its record."""
+    """The outcome of a run, for its record."""
 
     passed: bool = False
     row_count: int = 0
@@ -44,18 +44,18 @@ class RunOutcome:
     cleanup: str = "not-requested"
 
 
-def run_sequence(target: ConformTarget, course: RunOptions, outcome: RunOutcome, tell: Tell) -> None:
-    """All steps; `outcome` is filled as they happen. Raises NotConforming at the first that fails."""
+def run_sequence(target: ConformTarget, options: RunOptions, outcome: RunOutcome, progress: ProgressCallback) -> None:
+    """Run all steps and update `outcome`. Raises NotConforming at the first failure."""
     try:
         with ExitStack() as stack:
-            _Run(target, course, outcome, tell, stack).play()
+            _Run(target, options, outcome, progress, stack).run()
     except _client_errors() as error:
         raise NotConforming(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
     outcome.passed = True
 
 
 def _client_errors() -> tuple[type[Exception], ...]:
-    """What clients raise for an answer that they cannot go on with. PyIceberg's have no common base."""
+    """Errors of the clients. PyIceberg's have no common base class."""
     import pyiceberg.exceptions
     from botocore.exceptions import BotoCoreError, ClientError
     from pyarrow.lib import ArrowException
@@ -69,66 +69,71 @@ def _client_errors() -> tuple[type[Exception], ...]:
 
 class _Run:
     def __init__(
-        self, target: ConformTarget, course: RunOptions, outcome: RunOutcome, tell: Tell, stack: ExitStack
+        self,
+        target: ConformTarget,
+        options: RunOptions,
+        outcome: RunOutcome,
+        progress: ProgressCallback,
+        stack: ExitStack,
     ) -> None:
         self._target = target
-        self._course = course
+        self._options = options
         self._outcome = outcome
-        self._tell = tell
+        self._progress = progress
         self._stack = stack
         self._store = stack.enter_context(closing(store_client(target, target.access_key, target.secret_key.reveal())))
         self._calls = stack.enter_context(CatalogCalls(target))
         self._identifier = (*target.namespace.split("."), target.table)
 
-    def play(self) -> None:
+    def run(self) -> None:
         target = self._target
-        self._tell(1, f"bucket {target.bucket}")
+        self._progress(1, f"bucket {target.bucket}")
         self._make_bucket()
-        self._tell(2, "enable the bucket for tables")
+        self._progress(2, "enable the bucket for tables")
         self._calls.call("PUT", f"buckets/{target.bucket}")
-        self._tell(3, f"open the catalog {target.resolved.catalog_uri}")
+        self._progress(3, f"open the catalog {target.resolved.catalog_uri}")
         catalog = self._open()
-        self._tell(4, "drop what is in the way" if self._course.replaces else "nothing is replaced")
-        if self._course.replaces and catalog.table_exists(self._identifier):
+        self._progress(4, "drop an existing table" if self._options.replaces else "no existing table is replaced")
+        if self._options.replaces and catalog.table_exists(self._identifier):
             catalog.drop_table(self._identifier)
-        self._tell(5, f"create {'.'.join(self._identifier)}")
+        self._progress(5, f"create {'.'.join(self._identifier)}")
         table = self._create(catalog)
         try:
             self._use(catalog, table)
         except Exception:
-            # A run that failed has left its table, too; what is told is why it failed.
-            if self._course.cleans_up:
+            # Errors of the cleanup are ignored: the cause is reported.
+            if self._options.cleans_up:
                 with suppress(*_client_errors()):
                     self._clean_up(catalog)
             raise
-        if self._course.cleans_up:
+        if self._options.cleans_up:
             self._clean_up(catalog)
 
     def _use(self, catalog: RestCatalog, table: Table) -> None:
         if self._target.uses_vended_credentials:
-            self._tell(6, "get keys from the catalog")
-            keys = self._vended_keys(table)
-            self._tell(7, f"use them inside and outside of {keys.prefix}")
-            probe_scope(self._target, keys, self._store)
+            self._progress(6, "request vended credentials")
+            credentials = self._vended_credentials(table)
+            self._progress(7, f"use them in and outside of {credentials.prefix}")
+            probe_scope(self._target, credentials, self._store)
             catalog = self._open()
             table = catalog.load_table(self._identifier)
             used = table.io.properties.get("s3.session-token")
-            expect(used, "the client reaches the table's files with keys of the catalog")
+            expect(used, "the client accesses files with vended credentials")
         else:
-            self._tell(6, "no keys from the catalog: the client has its own")
-            self._tell(7, "no keys from the catalog to try")
-        self._tell(8, f"append {ROWS} rows")
+            self._progress(6, "skipped: no vended credentials, the client uses its own")
+            self._progress(7, "skipped: no vended credentials")
+        self._progress(8, f"append {ROWS} rows")
         table.append(_rows())
-        self._tell(9, "load and scan")
+        self._progress(9, "load and scan")
         table = catalog.load_table(self._identifier)
         self._outcome.row_count = table.scan().to_arrow().num_rows
         self._outcome.metadata_location = table.metadata_location
         expect(self._outcome.row_count == ROWS, f"{ROWS} rows are read back. found={self._outcome.row_count}")
-        if self._course.probes_catalog:
-            self._tell(10, "ask the catalog's own routes")
+        if self._options.probes_catalog:
+            self._progress(10, "probe catalog routes")
             probe_catalog(self._calls, self._target)
         else:
-            self._tell(10, "the catalog's own routes are left out")
+            self._progress(10, "skipped: catalog routes")
 
     def _open(self) -> RestCatalog:
         return self._stack.enter_context(closing(catalog_client(self._target)))
@@ -143,8 +148,8 @@ class _Run:
             status: int = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status != 404:
                 raise
-            placed = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-            self._store.create_bucket(Bucket=bucket, **placed)
+            location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            self._store.create_bucket(Bucket=bucket, **location)
 
     def _create(self, catalog: RestCatalog) -> Table:
         from pyiceberg.schema import Schema
@@ -158,11 +163,11 @@ class _Run:
         table: Table = catalog.create_table(self._identifier, schema)
         return table
 
-    def _vended_keys(self, table: Table) -> VendedKeys:
-        answer = self._calls.get(f"{self._calls.table_path}/credentials")
-        keys = read_keys(answer, self._target.bucket, table.location())
-        expect(keys.access_key != self._target.access_key, "the keys are not the caller's own")
-        return keys
+    def _vended_credentials(self, table: Table) -> VendedCredentials:
+        response = self._calls.get(f"{self._calls.table_path}/credentials")
+        credentials = read_credentials(response, self._target.bucket, table.location())
+        expect(credentials.access_key != self._target.access_key, "vended credentials have a new access key")
+        return credentials
 
     def _clean_up(self, catalog: RestCatalog) -> None:
         self._outcome.cleanup = "failed"
