@@ -85,16 +85,16 @@ async def test_expired_responses_are_deleted(catalog: CatalogHarness) -> None:
 
 
 async def test_error_is_stored_unless_a_response_is(catalog: CatalogHarness) -> None:
-    await catalog.keys.keep_refusal(KEY, StoredResponse(409, body=b"no"))
+    await catalog.keys.store_error(KEY, StoredResponse(409, body=b"no"))
     assert await catalog.keys.find(KEY) == StoredResponse(409, body=b"no")
     async with catalog.unchanged():
-        await catalog.keys.keep_refusal(KEY, StoredResponse(404, body=b"other"))
+        await catalog.keys.store_error(KEY, StoredResponse(404, body=b"other"))
 
 
 async def test_error_replaces_an_expired_response(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
-    await catalog.keys.keep_refusal(OTHER, StoredResponse(409, body=b"no"))
+    await catalog.keys.store_error(OTHER, StoredResponse(409, body=b"no"))
     assert await catalog.keys.find(OTHER) == StoredResponse(409, body=b"no")
 
 

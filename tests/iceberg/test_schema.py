@@ -131,8 +131,8 @@ def test_other_columns_cannot_identify_rows(id_: int, message: str) -> None:
     ],
 )
 def test_schemas_are_equivalent_regardless_of_their_ids(changed: Json, same: bool) -> None:
-    assert parse(COLUMNS).means_the_same(parse(changed)) is same
-    assert parse(changed).means_the_same(parse(COLUMNS)) is same
+    assert parse(COLUMNS).is_equivalent(parse(changed)) is same
+    assert parse(changed).is_equivalent(parse(COLUMNS)) is same
 
 
 def test_known_schema_is_reused_and_a_new_one_gets_the_next_id() -> None:

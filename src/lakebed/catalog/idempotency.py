@@ -76,7 +76,7 @@ class IdempotencyKeys:
         if not await self._insert(tx, key, answer):
             raise DuplicateRequest("idempotency key already has a response")
 
-    async def keep_refusal(self, key: RequestKey, answer: StoredResponse) -> None:
+    async def store_error(self, key: RequestKey, answer: StoredResponse) -> None:
         """Store the error response of a request that changed nothing, unless one is stored."""
 
         async def work(tx: Transaction) -> None:

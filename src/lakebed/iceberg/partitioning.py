@@ -70,7 +70,7 @@ class PartitionSpec(DocumentElement, frozen=True):
         """The highest id of its fields, or the id before the first one."""
         return max((field.field_id or 0 for field in self.fields), default=FIRST_FIELD_ID - 1)
 
-    def means_the_same(self, other: PartitionSpec) -> bool:
+    def is_equivalent(self, other: PartitionSpec) -> bool:
         """Whether two specs have the same derivations and names."""
         return [(*field.derivation, field.name) for field in self.fields] == [
             (*field.derivation, field.name) for field in other.fields
@@ -118,7 +118,7 @@ def bind_spec(
     A field without an id gets that of a field with the same source and transform in an earlier spec, or the next one.
     """
     for one in known.values():
-        if one.means_the_same(spec):
+        if one.is_equivalent(spec):
             return one
     check_spec(spec, schema)
     _check_new_names(spec, schema)

@@ -69,7 +69,7 @@ class Schema:
         """Whether a row has one value of the field: it is in no list and no map."""
         return all(isinstance(outer.type, StructType) for outer in self.enclosing(column))
 
-    def means_the_same(self, other: Schema) -> bool:
+    def is_equivalent(self, other: Schema) -> bool:
         """Whether two schemas differ in nothing but their ids."""
         return (
             self.columns.keys() == other.columns.keys()
@@ -147,7 +147,7 @@ def check_format(schema: Schema, format_version: int) -> None:
 def reuse_or_number(schema: Schema, known: Mapping[int, Schema], removed: Iterable[int] = ()) -> Schema:
     """The equivalent known schema; else this one, with the id after the highest."""
     for one in known.values():
-        if one.means_the_same(schema):
+        if one.is_equivalent(schema):
             return one
     return schema.numbered(max([*known, *removed], default=-1) + 1)
 

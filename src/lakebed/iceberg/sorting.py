@@ -58,7 +58,7 @@ class SortOrder(DocumentElement, frozen=True):
     fields: tuple[SortField, ...]
     order_id: Int = UNASSIGNED
 
-    def means_the_same(self, other: SortOrder) -> bool:
+    def is_equivalent(self, other: SortOrder) -> bool:
         """Whether two orders are equivalent."""
         return [field.meaning for field in self.fields] == [field.meaning for field in other.fields]
 
@@ -91,7 +91,7 @@ def parse_orders(written: Raw, where: str) -> dict[int, SortOrder]:
 def bind_order(order: SortOrder, schema: Schema, known: Mapping[int, SortOrder]) -> SortOrder:
     """An order to add to a table: a known equivalent one, or the order itself, checked and with the next id."""
     for one in known.values():
-        if one.means_the_same(order):
+        if one.is_equivalent(order):
             return one
     if not order.fields:
         return unsorted()

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, EntryLocations, LocationClaims
+from lakebed.catalog.locations.claims import RESERVED_MS, ChosenBy, EntryLocations, LocationClaims
 from lakebed.catalog.model import CatalogKind, EntryKind
 from lakebed.core.access import Session
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationConflict, WriteConflict
@@ -126,10 +126,10 @@ async def test_reservation_is_extended_by_each_request(catalog: CatalogHarness) 
     await catalog.claims.reserve(ENGINE, name("t"), place)
     for _ in range(3):
         await catalog.store.put("lake", "mine/data/f", b"rows", caller=user("engine", allow("s3:*")))
-        clock.advance(PROMISED_MS / 1000 * 0.6)
+        clock.advance(RESERVED_MS / 1000 * 0.6)
         await catalog.claims.reserve(ENGINE, name("t"), place)
     assert await catalog.claims.delete_expired() == 0
-    clock.advance(PROMISED_MS / 1000)
+    clock.advance(RESERVED_MS / 1000)
     assert await catalog.claims.delete_expired() == 1
     with pytest.raises(AccessDenied):
         await catalog.claims.reserve(ENGINE, name("t"), place)

@@ -322,7 +322,7 @@ async def test_events_are_not_read_while_too_many_tables_are_pending(
     light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maintained = light_maintained
-    monkeypatch.setattr(scheduler_module, "MOST_PENDING", 2)
+    monkeypatch.setattr(scheduler_module, "MAX_PENDING", 2)
     monkeypatch.setattr(scheduler_module, "_EVENTS_AT_ONCE", 1)
     await maintained.schedule()
     tables = [await maintained.table(f"t{number}") for number in range(5)]

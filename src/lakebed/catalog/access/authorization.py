@@ -78,7 +78,7 @@ CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCAT
 """The action in errors for a name that gets a metadata file, whether it has one or not."""
 
 
-_MAKES: Final = frozenset({Action.CREATE_TABLE, Action.CREATE_NAMESPACE})
+_CREATES: Final = frozenset({Action.CREATE_TABLE, Action.CREATE_NAMESPACE})
 """Actions that grants allow on the parent of the new entry, whether the name is in use or not."""
 
 Privileges = tuple[Privilege, ...]
@@ -237,7 +237,7 @@ def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | N
 
     The id of a staged entry comes from the client, and could be the id of one of the client's own tables.
     """
-    if action in _MAKES:
+    if action in _CREATES:
         return namespace_securable(catalog, namespace[:-1] if action is Action.CREATE_NAMESPACE else namespace)
     if entry is None:
         return namespace_securable(catalog, namespace)

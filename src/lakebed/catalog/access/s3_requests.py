@@ -63,11 +63,11 @@ class TableFileAuthorizer:
                 raise AccessDenied(f"file is in quarantine; release it to read it. key={key}")
         found = await locate_entry(self._meta, bucket, key)
         if found is None:
-            return await self._admit_elsewhere(caller, bucket, action, key)
-        await self._admit_to_table(caller, found, action, key, reads=reads)
+            return await self._authorize_outside_tables(caller, bucket, action, key)
+        await self._authorize_on_table(caller, found, action, key, reads=reads)
         return found.entry.id
 
-    async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
+    async def _authorize_outside_tables(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The owner of a key of no table: none, or the principal that staged a table there or just dropped one.
 
         Vended credentials are honoured only where the key is still the table's, or reserved for their principal.
@@ -86,7 +86,9 @@ class TableFileAuthorizer:
             )
         return reserved.holder
 
-    async def _admit_to_table(self, caller: Caller, found: LocatedEntry, action: str, key: str, *, reads: bool) -> None:
+    async def _authorize_on_table(
+        self, caller: Caller, found: LocatedEntry, action: str, key: str, *, reads: bool
+    ) -> None:
         principal = caller.principal
         if principal.is_anonymous:
             raise AccessDenied(f"anonymous requests have no access to files of a table. key={key}")
@@ -120,7 +122,7 @@ class TableFileAuthorizer:
         )
 
     async def _reserved(self, bucket: Bucket, key: str) -> str | None:
-        """The reserved directory that contains a key; None if there is none.
+        """The reserved directory that contains a key, if any.
 
         The reserved directory of the bucket itself is reserved whether or not it has catalogs.
         """

@@ -98,6 +98,6 @@ async def claim_locations(tx: Transaction, bucket: Bucket, places: CatalogLocati
 
 
 async def catalog_at(reader: Reader, bucket: Bucket, key: str) -> Catalog | None:
-    """The catalog whose directories contain a key; None if there is none. One statement."""
+    """The catalog whose directories contain a key, if any. One statement."""
     row = await reader.row(rows.CATALOG_AT, bucket.id, key)
     return rows.catalog_in(bucket, row, 1) if row is not None and key.startswith(row[0]) else None

@@ -39,7 +39,7 @@ from ..rows import catalog_from
 from .base_locations import BASE_LOCATION, CatalogLocations, claim_locations, parse_locations
 from .service import CatalogDefinition, check_catalog_properties, create_catalog, placeholder_catalog
 
-_TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
+_RESERVED_BY_ROUTES: Final = frozenset({"buckets"})
 """Names that would be read as another part of the catalog's paths."""
 
 
@@ -204,7 +204,7 @@ async def _find_unchanged(tx: Transaction, authorized: Catalog) -> Catalog:
 
 def _check_name(name: str) -> None:
     check_role_name(name)
-    if name in _TAKEN_BY_ROUTES:
+    if name in _RESERVED_BY_ROUTES:
         raise InvalidName(f"catalog name is reserved for a path of the API: {name!r}", argument="name", value=name)
 
 

@@ -18,7 +18,7 @@ from ..identifiers import Identifier
 LONGEST_WAIT_SECONDS: Final = 0.05
 """Less than clients wait before they retry."""
 
-_MOST_REMEMBERED: Final = 1024
+_MAX_REMEMBERED: Final = 1024
 
 _Table = tuple[str, Identifier]
 
@@ -67,7 +67,7 @@ class ConflictBackoff:
 
     def _remember(self, table: _Table, now: float) -> None:
         self._last_sent[table] = now
-        if len(self._last_sent) > _MOST_REMEMBERED:
+        if len(self._last_sent) > _MAX_REMEMBERED:
             recent = now - self._longest_wait_seconds
             self._last_sent = {one: when for one, when in self._last_sent.items() if when > recent}
 

@@ -30,7 +30,7 @@ from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry
 from ..tables.files import TableFiles, parse_location, unpack_metadata
-from ..validation.transition import check_transition, means_the_same
+from ..validation.transition import check_transition, is_equivalent
 from .commit_log import CommitRecord
 from .metadata_pointers import PointerMoves, same_file
 from .service import CommitOptions, Commits, Committed, TableChange
@@ -165,7 +165,7 @@ def rollback_updates(base: TableMetadata, target: TableMetadata) -> list[dict[st
     """
     updates: list[dict[str, object]] = []
     kept = base.schemas.get(target.current_schema_id)
-    if kept is None or not kept.means_the_same(target.schema):
+    if kept is None or not kept.is_equivalent(target.schema):
         raise _removed("schema", target.current_schema_id)
     _check_kept("partition spec", target.default_spec_id, base.specs, target.specs)
     _check_kept("sort order", target.default_sort_order_id, base.sort_orders, target.sort_orders)
@@ -205,7 +205,7 @@ def _check_kept(
     what: str, wanted: int, base: Mapping[int, DocumentElement], target: Mapping[int, DocumentElement]
 ) -> None:
     kept = base.get(wanted)
-    if kept is None or not means_the_same(kept, target[wanted]):
+    if kept is None or not is_equivalent(kept, target[wanted]):
         raise _removed(what, wanted)
 
 

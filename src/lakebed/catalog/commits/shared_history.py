@@ -36,7 +36,7 @@ _MAX_OWN_BYTES: Final = 128 * 1024
 _MAX_OWN_SHARE: Final = 8
 """Own bytes of a file that shares history: at most this many, or an eighth of all. They are in the metadata store."""
 
-_IS_BORROWED: Final = [False, True, False, False, True, False, False]
+_IS_SHARED: Final = [False, True, False, False, True, False, False]
 """Which of the seven parts are shared."""
 
 
@@ -96,7 +96,7 @@ class DocumentSource(NamedTuple):
 def recover_base_file(
     document: bytes, table: TableMetadata, origin: DocumentSource
 ) -> tuple[TableText, BaseFile] | None:
-    """The text of a document that was read, and the base file for the next one; None if there is none.
+    """The text of a document that was read, and the base file for the next one; None without a base file.
 
     So any worker can continue from a file that another one wrote. Costs a copy.
     """
@@ -112,7 +112,7 @@ def recover_base_file(
 
 def _recover_shared(document: bytes, pieces: Sequence[Extent], base_content: int) -> tuple[TableText, BaseFile] | None:
     ends = list(accumulate(piece.size for piece in pieces))
-    if [bool(piece.blob_size) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
+    if [bool(piece.blob_size) for piece in pieces] != _IS_SHARED or ends[-1] != len(document):
         return None
     head, snapshots, recent, middle, log, recent_log, tail = (
         document[end - piece.size : end] for piece, end in zip(pieces, ends, strict=True)

@@ -49,7 +49,7 @@ from .directories import (
     table_directories,
 )
 
-PROMISED_MS: Final = 24 * 3_600_000
+RESERVED_MS: Final = 24 * 3_600_000
 """How long a directory stays reserved after credentials for a staged table were last issued."""
 
 
@@ -77,7 +77,7 @@ def _statements(table: str, columns: str) -> _DirectoryStatements:
 _PROMISED: Final = _statements("promised_locations", "prefix, principal, was_empty, expires_ms")
 _RETAINED: Final = _statements("retained_locations", "prefix, dropped_ms")
 
-_INSERT_PROMISE: Final = (
+_INSERT_RESERVATION: Final = (
     "INSERT INTO promised_locations (bucket, prefix, principal, warehouse, namespace, name, was_empty, expires_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -237,7 +237,7 @@ class LocationClaims:
         Raises what `prepare` and `take` raise.
         """
         now_ms = self._f.clock.now_ms()
-        if await self._is_promised(caller, locations, now_ms + PROMISED_MS // 2):
+        if await self._is_reserved(caller, locations, now_ms + RESERVED_MS // 2):
             return
         claim = await self.prepare(caller, locations)
         bucket_id = locations.catalog.bucket.id
@@ -255,7 +255,7 @@ class LocationClaims:
                         reserved.add(prefix)
             for directory in outermost(reserved):
                 await tx.run(
-                    _INSERT_PROMISE,
+                    _INSERT_RESERVATION,
                     bucket_id,
                     directory,
                     claim.claimant,
@@ -263,7 +263,7 @@ class LocationClaims:
                     path_of(identifier.namespace),
                     identifier.name,
                     int(directory not in claim.permitted),
-                    now_ms + PROMISED_MS,
+                    now_ms + RESERVED_MS,
                 )
 
         await self._f.meta.transact(work)
@@ -293,7 +293,7 @@ class LocationClaims:
 
         return await self._f.meta.transact(work)
 
-    async def _is_promised(self, caller: Caller, locations: EntryLocations, until_ms: int) -> bool:
+    async def _is_reserved(self, caller: Caller, locations: EntryLocations, until_ms: int) -> bool:
         claimant, bucket_id = claimant_of(caller.principal), locations.catalog.bucket.id
         for address in locations.addresses:
             row = await self._f.meta.row(_PROMISED.at_or_before, bucket_id, address.directory)

@@ -34,7 +34,7 @@ DEFAULT_TARGET_BYTES: Final = 512 * MIB
 TARGET_PROPERTY: Final = "write.target-file-size-bytes"
 _SMALL_SHARE: Final = 0.75
 """Share of the target size below which compaction treats a file as small."""
-_MOST_ANCESTORS: Final = 1000
+_MAX_ANCESTORS: Final = 1000
 
 
 class _Counts(NamedTuple):
@@ -194,7 +194,7 @@ def _estimated_small(
 
 def _line(table: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
     """A snapshot and its ancestors, up to a limit."""
-    for _ in range(_MOST_ANCESTORS):
+    for _ in range(_MAX_ANCESTORS):
         if snapshot is None:
             return
         yield snapshot

@@ -36,7 +36,7 @@ CURSOR: Final = "upkeep scheduler"
 
 PAGE: Final = 50
 """Tables that are planned together; their tasks commit together."""
-MOST_PENDING: Final = 10_000
+MAX_PENDING: Final = 10_000
 """Tables that may be pending; at this number no more events are read."""
 LEASE_SECONDS: Final = 20.0
 """How long planning stops after its process was killed."""
@@ -153,7 +153,7 @@ class Scheduler:
             self._after = ""
             self._next_pass_ms = now_ms + self._interval_ms
         if self._after is not None:
-            return await self._pass_on(self._after)
+            return await self._continue_pass(self._after)
         await self._catch_up(now_ms)
         return SchedulerRound()
 
@@ -192,7 +192,7 @@ class Scheduler:
     async def _read_events(self) -> None:
         meta, outbox = self._f.meta, self._f.outbox
         last_seq = await outbox.last_seq(meta)
-        while self._read_seq < last_seq and len(self._pending) < MOST_PENDING:
+        while self._read_seq < last_seq and len(self._pending) < MAX_PENDING:
             up_to = min(last_seq, self._read_seq + _EVENTS_AT_ONCE)
             kinds = (*TABLE_EVENTS, *POLICY_EVENTS)
             for entry in await outbox.read_kinds(meta, self._read_seq, up_to, kinds):
@@ -237,7 +237,7 @@ class Scheduler:
             del self._pending[entry_id]
         return planned
 
-    async def _pass_on(self, after: str) -> SchedulerRound:
+    async def _continue_pass(self, after: str) -> SchedulerRound:
         """One page of a pass over all tables."""
         page = [live_entry_from(row) for row in await self._f.meta.rows(rows.TABLES_AFTER, after, PAGE)]
         plans = await self._planner.plan_tables(page) if page else []

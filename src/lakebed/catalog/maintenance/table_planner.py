@@ -42,7 +42,7 @@ log = logging.getLogger("lakebed.catalog")
 SURVEY_LIMITS: Final = WalkLimits(manifests=2_000, files=100_000)
 """How much of a table is read for planning; beyond that the snapshot summary decides."""
 
-AT_THE_LATEST_MS: Final = 24 * 3_600_000
+MAX_PAUSE_MS: Final = 24 * 3_600_000
 """When a table is planned again at the latest."""
 OPEN_PAUSE_MS: Final = 300_000
 """The same with open tasks. Their end leads to planning too, unless another task is running at that moment."""
@@ -211,7 +211,7 @@ class TablePlanner:
             log.warning("table planning failed", extra={"table": known.entry.id, "reason": str(error)})
             planned_mark = PlanningMark(known.entry.version_token, fingerprint, now_ms + UNREADABLE_PAUSE_MS)
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, mark=planned_mark)
-        latest_ms = now_ms + (OPEN_PAUSE_MS if is_open else AT_THE_LATEST_MS)
+        latest_ms = now_ms + (OPEN_PAUSE_MS if is_open else MAX_PAUSE_MS)
         due_ms = latest_ms if plan.again_ms is None else min(plan.again_ms, latest_ms)
         revised = {one.spec.job: one for one in plan.tasks if one.spec.job in stale}
         return TablePlan(

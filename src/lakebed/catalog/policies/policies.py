@@ -33,7 +33,7 @@ from .policy_types import PolicyTypes
 
 __all__ = ["NewPolicy", "PolicyManagement", "PolicyPage"]
 
-_FIRST_OF_ALL: Final = ""
+_BEFORE_FIRST: Final = ""
 _TARGETS_A_STEP: Final = 1000
 _TARGETS_NAMED: Final = 3
 
@@ -284,7 +284,7 @@ class PolicyManagement:
 
     async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[PolicyMapping]:
         targets: list[PolicyMapping] = []
-        after = _FIRST_OF_ALL
+        after = _BEFORE_FIRST
         while found := await tx.rows(rows.TARGETS_OF, policy.id, after, _TARGETS_A_STEP):
             targets += map(rows.mapping_from, found)
             after = targets[-1].key

@@ -5,7 +5,7 @@
     CatalogPolicyType  Created, Dropped
 
 There are no events for attachments that are removed with their target, or for requests that change nothing. Access
-policies of users have events of their own (`governance.events`).
+user policies have separate events (`governance.events`).
 """
 
 from __future__ import annotations

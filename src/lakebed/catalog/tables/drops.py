@@ -117,13 +117,13 @@ class Dropping:
         )
         if purge:
             check_internal_catalog(found.catalog, f"purge a {kind}")
-        await self._refuse_restricted(mutation.caller, found.catalog, identifier, found.live)
+        await self._reject_restricted(mutation.caller, found.catalog, identifier, found.live)
         return await self._drop(mutation, catalog_name, identifier, kind, StoredResponse(204), purge=purge)
 
     async def forget(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, also: DropStep
     ) -> Entry | None:
-        """Drop a table that an external catalog dropped, for an authorized caller; None if there is none of that name.
+        """Drop a table that an external catalog dropped, for an authorized caller; None if the name is unknown.
 
         Immediately: a name that stays in use would block the external catalog's next table of that name. `also` commits
         with it, and runs also if there is nothing to drop. Raises TableProtected.
@@ -153,7 +153,7 @@ class Dropping:
                 mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
             entry, document = found.entry, show(found.entry, found.metadata.document)
-            await self._refuse_restricted(mutation.caller, found.catalog, identifier, entry)
+            await self._reject_restricted(mutation.caller, found.catalog, identifier, entry)
             try:
                 await self._drop(
                     mutation, catalog_name, identifier, entry.kind, StoredResponse(200, body=document), last_seen=entry
@@ -165,7 +165,7 @@ class Dropping:
                 return document
         raise AssertionError("unreachable")
 
-    async def _refuse_restricted(
+    async def _reject_restricted(
         self, caller: Caller, catalog: Catalog, identifier: Identifier, entry: Entry | None
     ) -> None:
         """Raise AccessDenied for a restricted principal: the files may remain, without the policy."""
@@ -291,7 +291,7 @@ class Dropping:
         )
         if files:
             check_internal_catalog(lookup.catalog, f"purge a {kind}")
-        await self._refuse_restricted(caller, lookup.catalog, identifier, lookup.entry)
+        await self._reject_restricted(caller, lookup.catalog, identifier, lookup.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

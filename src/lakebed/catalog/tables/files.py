@@ -243,7 +243,7 @@ class TableFiles:
         return PreparedFile(address, NewObject(address.key, _JSON), composed)
 
     async def _admit(self, address: FileAddress, size: int) -> bool:
-        """Whether the file is to be encrypted. Raises TooLarge, NoSuchBucket."""
+        """Whether the file must be encrypted. Raises TooLarge, NoSuchBucket."""
         if size > MAX_METADATA_BYTES:
             raise TooLarge(
                 f"metadata is too large: expire snapshots, or lower write.metadata.previous-versions-max."

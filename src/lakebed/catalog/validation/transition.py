@@ -10,7 +10,7 @@ from lakebed.iceberg.metadata.table import TableMetadata
 
 from .schema_evolution import check_evolution
 
-__all__ = ["check_transition", "means_the_same"]
+__all__ = ["check_transition", "is_equivalent"]
 
 
 def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -> None:
@@ -28,7 +28,7 @@ def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -
             raise InvalidInput(f"{name} cannot decrease. before={before} after={after}", argument=name)
     for schema_id, schema in base.schemas.items():
         kept = new.schemas.get(schema_id)
-        if kept is not None and kept is not schema and not kept.means_the_same(schema):
+        if kept is not None and kept is not schema and not kept.is_equivalent(schema):
             raise InvalidInput(f"a schema cannot change under its id. schema={schema_id}", argument="schemas")
     _check_kept("partition spec", base.specs, new.specs)
     _check_kept("sort order", base.sort_orders, new.sort_orders)
@@ -72,11 +72,11 @@ def _keeps_data(base: TableMetadata, new: TableMetadata) -> bool:
 def _check_kept(what: str, base: Mapping[int, DocumentElement], new: Mapping[int, DocumentElement]) -> None:
     for element_id, element in base.items():
         kept = new.get(element_id)
-        if kept is not None and kept is not element and not means_the_same(kept, element):
+        if kept is not None and kept is not element and not is_equivalent(kept, element):
             raise InvalidInput(f"a {what} cannot change under its id. id={element_id}")
 
 
-def means_the_same(one: DocumentElement, other: DocumentElement) -> bool:
+def is_equivalent(one: DocumentElement, other: DocumentElement) -> bool:
     """Whether two specs, orders or snapshots have the same meaning."""
     return _meaning(one) == _meaning(other)
 

@@ -19,7 +19,7 @@ from lakebed.core.errors import InvalidInput, TooLarge
 from .binary import read_bytes, read_long
 from .limits import DEFAULT_LIMITS, ReadLimits
 
-__all__ = ["SYNC_SIZE", "AvroBlock", "AvroContainer", "open_container", "unpack_block"]
+__all__ = ["SYNC_SIZE", "AvroBlock", "AvroContainer", "decompress_block", "open_container"]
 
 _MAGIC: Final = b"Obj\x01"
 SYNC_SIZE: Final = 16
@@ -52,7 +52,7 @@ class AvroContainer:
 
     @property
     def codec(self) -> bytes:
-        """The codec of its blocks, one that `unpack_block` supports."""
+        """The codec of its blocks, one that `decompress_block` supports."""
         return self.metadata.get("avro.codec", b"null")
 
     def blocks(self) -> Iterator[AvroBlock]:
@@ -74,7 +74,7 @@ class AvroContainer:
             records += count
             if records > self.limits.records:
                 raise TooLarge(f"avro file has too many records. maximum={self.limits.records}")
-            content = unpack_block(codec, packed, self.limits.decoded_bytes - self.decoded_bytes)
+            content = decompress_block(codec, packed, self.limits.decoded_bytes - self.decoded_bytes)
             self.decoded_bytes += len(content)
             yield AvroBlock(count, content)
 
@@ -119,7 +119,7 @@ def open_container(data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> AvroCont
     return AvroContainer(data, metadata, sync, at + SYNC_SIZE, limits)
 
 
-def unpack_block(codec: bytes, packed: bytes, limit: int) -> bytes:
+def decompress_block(codec: bytes, packed: bytes, limit: int) -> bytes:
     """The content of a block. Raises InvalidInput if it is corrupt, TooLarge if it has more than `limit` bytes."""
     return _CODECS[codec](packed, limit)
 
@@ -146,7 +146,7 @@ def _inflate(packed: bytes, limit: int) -> bytes:
     return content
 
 
-def _unzstd(packed: bytes, limit: int) -> bytes:
+def _decompress_zstd(packed: bytes, limit: int) -> bytes:
     unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with unpacker.stream_reader(packed, read_across_frames=True) as stream:
@@ -156,7 +156,7 @@ def _unzstd(packed: bytes, limit: int) -> bytes:
     return _within(content, limit)
 
 
-def _unsnap(packed: bytes, limit: int) -> bytes:
+def _decompress_snappy(packed: bytes, limit: int) -> bytes:
     # Snappy's preamble has the decompressed length; a CRC of the decompressed bytes follows the block (Avro 1.12).
     claimed, shift = 0, 0
     for byte in packed[:5]:
@@ -178,6 +178,6 @@ def _unsnap(packed: bytes, limit: int) -> bytes:
 _CODECS: Final[Mapping[bytes, Callable[[bytes, int], bytes]]] = {
     b"null": _stored,
     b"deflate": _inflate,
-    b"zstandard": _unzstd,
-    b"snappy": _unsnap,
+    b"zstandard": _decompress_zstd,
+    b"snappy": _decompress_snappy,
 }

@@ -36,7 +36,7 @@ from .updates import (
 
 __all__ = ["build_view"]
 
-_NOT_PART_OF_MEANING: Final = frozenset({"version-id", "timestamp-ms"})
+_IGNORED_FIELDS: Final = frozenset({"version-id", "timestamp-ms"})
 
 
 def build_view(base: ViewMetadata | None, updates: Sequence[Update], *, now_ms: int, new_uuid: str) -> ViewMetadata:
@@ -128,7 +128,7 @@ class _ViewDraft:
             schema_id = chosen_id("schema", version.schema_id, self._added_schema_id, self._schemas)
             version = read(ViewVersion, rewrite(version.written, {"schema-id": schema_id}), "view-version")
         for one in self._versions.values():
-            if same_meaning(one.written, version.written, ignoring=_NOT_PART_OF_MEANING):
+            if same_meaning(one.written, version.written, ignoring=_IGNORED_FIELDS):
                 self._added_version_id = one.version_id
                 return
         version_id = max(version.version_id, 1, max(self._versions, default=0) + 1)

@@ -40,7 +40,7 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:\d{1,100}(?:\.\d{0,100})?|\.\d{1,100})(?:
 _WHOLE: Final = frozenset({"int", "long"})
 _LONG: Final = parse_primitive("long")
 _INFINITIES: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
-_UNLIKE: Final = "literal is not a value of its column"
+_NOT_A_VALUE: Final = "literal is not a value of its column"
 
 
 def convert_literal(literal: Literal, kind: PrimitiveType) -> TypedLiteral:
@@ -179,7 +179,7 @@ def _within(value: int, kind: PrimitiveType) -> TypedLiteral:
 
 def _refused(value: object, kind: PrimitiveType, reason: str = "") -> InvalidInput:
     because = f": {reason}" if reason else ""
-    return InvalidInput(f"{_UNLIKE}{because}. type={kind.name} value={value!r:.80}", argument="filter")
+    return InvalidInput(f"{_NOT_A_VALUE}{because}. type={kind.name} value={value!r:.80}", argument="filter")
 
 
 _READERS: Final[dict[str, Callable[[object, PrimitiveType], TypedLiteral]]] = {

@@ -55,7 +55,7 @@ def project_strict(predicate: BoundPredicate, layout: BoundSpec) -> BoundExpress
 
 
 def _project(predicate: BoundPredicate, field: BoundPartitionField, *, wide: bool) -> _Projection:
-    """The projection of a predicate on one partition field; None if there is none."""
+    """The projection of a predicate on one partition field, if possible."""
     function = field.function
     if function is None or field.source_id != predicate.term.id:
         return None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakebed.core.errors import InvalidInput, LakebedError, SelectError, TooLarge, Unavailable
 from lakebed.iceberg.avro.binary import read_long
-from lakebed.iceberg.avro.container import SYNC_SIZE, open_container, unpack_block
+from lakebed.iceberg.avro.container import SYNC_SIZE, decompress_block, open_container
 
 from ..errors import SelectCode, failure
 from ..execution.scanning import BlockScan
@@ -115,7 +115,7 @@ def _records(file: ObjectFile) -> Iterator[Any]:
         packed, sync = stream.read(size), stream.read(SYNC_SIZE)
         if len(packed) != size or sync != container.sync:
             raise InvalidInput("block does not end with the file's sync marker")
-        content = unpack_block(container.codec, packed, MAX_BLOCK_BYTES)
+        content = decompress_block(container.codec, packed, MAX_BLOCK_BYTES)
         if not 0 <= count <= len(content):
             raise InvalidInput(f"block has fewer bytes than records. records={count} bytes={len(content)}")
         yield from _decoded(content, count, decode)

@@ -75,7 +75,7 @@ async def _handle_change(
         key = request.mutation.key
         if key is not None and error.undecided and not catalog.remote.keeps_idempotency_keys:
             model = error_model(error)
-            await services.keys.keep_refusal(key, StoredResponse(model.status, body=error_document(model, str(error))))
+            await services.keys.store_error(key, StoredResponse(model.status, body=error_document(model, str(error))))
         raise
 
 

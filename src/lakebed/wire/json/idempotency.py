@@ -67,4 +67,4 @@ async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedErro
     model = error_model(error)
     if model.status in _KEPT_STATUSES and not isinstance(error, DuplicateRequest):
         document = error_document(model, client_message(error, model))
-        await keys.keep_refusal(key, StoredResponse(model.status, body=document))
+        await keys.store_error(key, StoredResponse(model.status, body=document))

@@ -156,7 +156,7 @@ async def test_files_are_not_released_into_another_tables_directory(job_catalog:
 
 
 async def test_quarantined_files_are_purged_in_pages(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quarantine, "_A_COMMIT", 2)
+    monkeypatch.setattr(quarantine, "_BATCH_FILES", 2)
     table, job, keys = await held_files(job_catalog, 5)
     assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).released == (5, 0)
     job_catalog.age()
@@ -237,7 +237,7 @@ async def test_partly_failed_job_can_be_released_retried_or_abandoned(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch, action: QuarantineAction
 ) -> None:
     job_catalog = light_job_catalog
-    monkeypatch.setattr(removal, "_A_COMMIT", 2)
+    monkeypatch.setattr(removal, "_BATCH_FILES", 2)
     table = await job_catalog.table()
     keys = {(await job_catalog.put(table, f"data/o{number}.parquet")).removeprefix("s3://lake/") for number in range(4)}
     job_catalog.age()

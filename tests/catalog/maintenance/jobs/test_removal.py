@@ -120,7 +120,7 @@ async def test_dry_run_and_disabled_removal_change_nothing(job_catalog: JobCatal
 async def test_removal_in_several_batches_is_one_commit_record(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal, "_A_COMMIT", 2)
+    monkeypatch.setattr(removal, "_BATCH_FILES", 2)
     table = await job_catalog.table()
     await job_catalog.append(table)
     for number in range(5):
@@ -405,7 +405,7 @@ async def test_worker_without_its_lease_removes_nothing(
 async def test_removal_continues_after_a_killed_worker(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch, quarantine: bool
 ) -> None:
-    monkeypatch.setattr(removal, "_A_COMMIT", 2)
+    monkeypatch.setattr(removal, "_BATCH_FILES", 2)
     table = await job_catalog.table()
     await job_catalog.append(table)
     orphans = {

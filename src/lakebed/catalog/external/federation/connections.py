@@ -93,7 +93,7 @@ class CatalogConnections:
         """Connect a catalog, or replace its connection.
 
         Raises NoSuchCatalog; InvalidInput for an invalid configuration, and for hosts that the settings do not allow;
-        StateConflict if the catalog has namespaces of its own.
+        StateConflict if the catalog has namespaces.
         """
         f = self._f
         await self._authorize(caller, name)

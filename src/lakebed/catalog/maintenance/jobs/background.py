@@ -22,7 +22,7 @@ __all__ = ["BackgroundMaintenance", "BackgroundReport"]
 
 log = logging.getLogger("lakebed.catalog")
 
-LOOK_AGAIN_MS: Final = 86_400_000
+IDLE_RECHECK_MS: Final = 86_400_000
 """How soon an idle table is run again: failed writers leave files behind without a commit."""
 
 _PAGE: Final = 100
@@ -64,7 +64,7 @@ class BackgroundMaintenance:
         after = ""
         while True:
             now_ms = clock.now_ms()
-            found = await self._f.meta.rows(rows.DUE_TABLES, now_ms, now_ms - LOOK_AGAIN_MS, after, _PAGE)
+            found = await self._f.meta.rows(rows.DUE_TABLES, now_ms, now_ms - IDLE_RECHECK_MS, after, _PAGE)
             for (entry_id,) in found:
                 after = entry_id
                 report = _sum(report, await self._run(entry_id))

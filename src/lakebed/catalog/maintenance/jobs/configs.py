@@ -89,7 +89,7 @@ class MaintenanceConfigs:
         return await f.meta.transact(work)
 
     async def get_default(self, caller: Caller, catalog_name: str) -> EffectiveConfig:
-        """The configuration of tables in a table bucket that have none of their own."""
+        """The default configuration of a table bucket's tables."""
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(caller, catalog, Action.GET_MAINTENANCE)
         row = await self._f.meta.row(rows.DEFAULT_OF, catalog.id)

@@ -4,7 +4,7 @@
        │                 │                 │
        └──── start ──────┼────────────────▶│ fail, or the lease expired
                          ▼                 ▼
-                      FAILED ◀──────────FAILED ── after a pause, as a job of its own ──▶ QUEUED or RUNNING
+                      FAILED ◀──────────FAILED ── after a pause, as a new job ─────────▶ QUEUED or RUNNING
 
 A table has one current job. While it is queued or running under a valid lease, no other begins. A retry is a new job
 whose attempt continues the count, so that each attempt keeps its own report.
@@ -25,9 +25,9 @@ from .model import FileCounts, JobStatus, MaintenanceJob, RecommendedAction, Rem
 
 __all__ = [
     "KeepCurrent",
+    "MaintenanceDisabled",
     "SchedulerStatus",
     "StartJob",
-    "SwitchedOff",
     "Trigger",
     "attempts_so_far",
     "backoff_seconds",
@@ -80,7 +80,7 @@ class KeepCurrent:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchedOff:
+class MaintenanceDisabled:
     """Nothing begins because maintenance is disabled or paused: the response reports that."""
 
     status: JobStatus
@@ -100,12 +100,12 @@ class StartJob:
 
 def decide(
     trigger: Trigger, config: MaintenanceConfig, current: MaintenanceJob | None, held_until_ms: int | None, now_ms: int
-) -> KeepCurrent | SwitchedOff | StartJob:
+) -> KeepCurrent | MaintenanceDisabled | StartJob:
     """What a trigger may do; `held_until_ms` is the end of the current job's lease."""
     if not config.background_enabled:
-        return SwitchedOff(JobStatus.DISABLED)
+        return MaintenanceDisabled(JobStatus.DISABLED)
     if config.worker_paused:
-        return SwitchedOff(JobStatus.PAUSED)
+        return MaintenanceDisabled(JobStatus.PAUSED)
     if current is None:
         return StartJob()
     if current.status in _HELD:

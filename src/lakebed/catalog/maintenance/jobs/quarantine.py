@@ -1,4 +1,4 @@
-"""Quarantine: files are moved aside instead of deleted, and later released or removed for good.
+"""Quarantine: files are moved aside instead of deleted, and later released or permanently removed.
 
 A move touches rows only: the object under the new key refers to the content of the one under the old key. Each move
 commits together with the row that records the old key, so a file is in exactly one of both places.
@@ -32,7 +32,7 @@ from .reports import record_step
 
 __all__ = ["Quarantine", "QuarantinedFile", "ReleaseOutcome", "move_to_quarantine", "quarantine_key", "remove_file"]
 
-_A_COMMIT: Final = 64
+_BATCH_FILES: Final = 64
 _PROTECTED_LONGER_MS: Final = 3_600_000
 """How long a purge is postponed for a file under object lock."""
 
@@ -84,8 +84,8 @@ async def move_to_quarantine(
     await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
     purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000
     held = QuarantinedFile(bucket.id, place, current.key, job.entry, job.id, kind, current.size, now_ms, purge_ms)
-    await tx.run(rows.LET_GO, bucket.id, place)
-    await tx.run(rows.HOLD, *held)
+    await tx.run(rows.DELETE_QUARANTINED, bucket.id, place)
+    await tx.run(rows.INSERT_QUARANTINED, *held)
 
 
 async def remove_file(
@@ -115,11 +115,11 @@ class Quarantine:
 
     async def held(self, job_id: str, limit: int) -> list[QuarantinedFile]:
         """The files of a job in quarantine, by key."""
-        return [_held(row) for row in await self._f.meta.rows(rows.HELD_BY_JOB, job_id, "", limit)]
+        return [_quarantined_from(row) for row in await self._f.meta.rows(rows.QUARANTINED_BY_JOB, job_id, "", limit)]
 
     async def of_table(self, entry_id: str) -> list[tuple[str, int]]:
         """The jobs of a table with files in quarantine, latest first, and their number of files."""
-        return [(str(job), int(count)) for job, count in await self._f.meta.rows(rows.HELD_OF_TABLE, entry_id)]
+        return [(str(job), int(count)) for job, count in await self._f.meta.rows(rows.QUARANTINED_OF_TABLE, entry_id)]
 
     async def restore(self, caller: Caller, job_id: str) -> ReleaseOutcome:
         """Move a job's files back. A file stays if its key is taken, or is no longer in the table's directories."""
@@ -130,28 +130,28 @@ class Quarantine:
         return await self._all_of(job_id, restore, deletes=False)
 
     async def purge(self, job_id: str) -> ReleaseOutcome:
-        """Remove a job's files for good."""
+        """Remove a job's files permanently."""
         return await self._all_of(job_id, self._purge, deletes=True)
 
     async def purge_due(self) -> int:
-        """Remove files whose retention has ended; how many."""
+        """Remove files whose retention has ended; returns their number."""
         total = 0
-        while due := await self._f.meta.rows(rows.HELD_DUE, self._f.clock.now_ms(), _A_COMMIT):
-            held = [_held(row) for row in due]
+        while due := await self._f.meta.rows(rows.QUARANTINED_DUE, self._f.clock.now_ms(), _BATCH_FILES):
+            held = [_quarantined_from(row) for row in due]
             total += (await self._each(held, self._purge, deletes=True, reason="quarantine retention is over")).done
         return total
 
-    async def _all_of(self, job_id: str, let_go: _LetGo, *, deletes: bool) -> ReleaseOutcome:
+    async def _all_of(self, job_id: str, release: _Release, *, deletes: bool) -> ReleaseOutcome:
         done = kept = 0
         after = ""
-        while page := await self._f.meta.rows(rows.HELD_BY_JOB, job_id, after, _A_COMMIT):
+        while page := await self._f.meta.rows(rows.QUARANTINED_BY_JOB, job_id, after, _BATCH_FILES):
             after = page[-1][1]
-            some = await self._each([_held(row) for row in page], let_go, deletes=deletes)
+            some = await self._each([_quarantined_from(row) for row in page], release, deletes=deletes)
             done, kept = done + some.done, kept + some.kept
         return ReleaseOutcome(done, kept)
 
     async def _each(
-        self, held: Sequence[QuarantinedFile], let_go: _LetGo, *, deletes: bool, reason: str = ""
+        self, held: Sequence[QuarantinedFile], release: _Release, *, deletes: bool, reason: str = ""
     ) -> ReleaseOutcome:
         f = self._f
         now_ms = f.clock.now_ms()
@@ -162,9 +162,9 @@ class Quarantine:
             freed: dict[str, list[QuarantinedFile]] = {}
             for one in held:
                 # A concurrent request may have released it.
-                there = await tx.row(rows.STILL_HELD, one.bucket, one.held_key) is not None
-                if there and await let_go(tx, one, now_ms, displaced):
-                    await tx.run(rows.LET_GO, one.bucket, one.held_key)
+                there = await tx.row(rows.QUARANTINED_BY_KEY, one.bucket, one.held_key) is not None
+                if there and await release(tx, one, now_ms, displaced):
+                    await tx.run(rows.DELETE_QUARANTINED, one.bucket, one.held_key)
                     freed.setdefault(one.job, []).append(one)
             for job_id, files in freed.items():
                 await self._count(tx, job_id, files, now_ms, deletes=deletes, reason=reason)
@@ -199,7 +199,7 @@ class Quarantine:
         if bucket is None or stored is None:
             return True
         if is_protected(stored, now_ms):
-            await tx.run(rows.HOLD_LONGER, now_ms + _PROTECTED_LONGER_MS, held.bucket, held.held_key)
+            await tx.run(rows.EXTEND_QUARANTINE, now_ms + _PROTECTED_LONGER_MS, held.bucket, held.held_key)
             return False
         await remove_current(tx, bucket, stored, displaced)
         return True
@@ -230,7 +230,7 @@ class Quarantine:
         await self._jobs.change(tx, changed, now_ms)
 
 
-_LetGo = Callable[[Transaction, QuarantinedFile, int, NewGarbage], Awaitable[bool]]
+_Release = Callable[[Transaction, QuarantinedFile, int, NewGarbage], Awaitable[bool]]
 """Releases or removes one file inside a transaction; whether it left the quarantine."""
 
 
@@ -255,5 +255,5 @@ async def _bucket(tx: Transaction, bucket_id: int) -> Bucket | None:
     return None if row is None else bucket_from(row)
 
 
-def _held(row: Row) -> QuarantinedFile:
+def _quarantined_from(row: Row) -> QuarantinedFile:
     return QuarantinedFile(*row)._replace(kind=ObjectKind(row[5]))

@@ -40,7 +40,7 @@ __all__ = ["OPERATION", "Removal", "Remover"]
 OPERATION: Final = "remove-unreferenced-files"
 """The operation in the commit log of a version that changes files only."""
 
-_A_COMMIT: Final = 64
+_BATCH_FILES: Final = 64
 """Files per transaction: few enough that other requests run in between."""
 _PAUSE: Final = 3.0
 """The pause between batches, as a multiple of a batch's duration, so that commits to the table are not starved."""
@@ -74,10 +74,10 @@ class Remover:
         clock = self._f.clock
         removal = Removal(plan.version_token)
         deletable = plan.deletable
-        for start in range(0, len(deletable), _A_COMMIT):
+        for start in range(0, len(deletable), _BATCH_FILES):
             began = clock.monotonic()
-            await self._batch(caller, job, plan, deletable[start : start + _A_COMMIT], removal)
-            if start + _A_COMMIT < len(deletable):
+            await self._batch(caller, job, plan, deletable[start : start + _BATCH_FILES], removal)
+            if start + _BATCH_FILES < len(deletable):
                 await asyncio.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE * (clock.monotonic() - began)))
         return removal
 

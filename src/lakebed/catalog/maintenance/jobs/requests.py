@@ -138,7 +138,7 @@ class OperatorRequests:
             now_ms = self._f.clock.now_ms()
             current = await self._jobs.current(tx, known.entry.id)
             if current is not None:
-                await self._set_aside(tx, current, now_ms)
+                await self._supersede(tx, current, now_ms)
             job = self._new(known, effective, request)
             job = start(job, ADMIN, await self._jobs.hold(tx, job, ADMIN), now_ms)
             record = record_step(None, job, now_ms, Actor.OPERATOR, AuditStep.WORKER_STARTED)
@@ -147,7 +147,7 @@ class OperatorRequests:
 
         return await self._executor.run(caller, await self._f.meta.transact(work), Actor.OPERATOR)
 
-    async def _set_aside(self, tx: Transaction, current: StoredJob, now_ms: int) -> None:
+    async def _supersede(self, tx: Transaction, current: StoredJob, now_ms: int) -> None:
         """End the current job, superseded by a removal. Raises StateConflict while a worker runs it."""
         job = current.job
         if job.status is JobStatus.RUNNING:

@@ -73,15 +73,19 @@ LOG_VERSION: Final = "UPDATE entry_commits SET version_token = ?, commit_id = ? 
 
 # -- quarantine ---------------------------------------------------------------------------------------------------
 
-_HELD: Final = "bucket, held_key, key, entry, job, kind, size, moved_ms, purge_ms"
-HOLD: Final = f"INSERT INTO quarantined_objects ({_HELD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # constants only, here and below
-HELD_BY_JOB: Final = f"SELECT {_HELD} FROM quarantined_objects WHERE job = ? AND held_key > ? ORDER BY held_key LIMIT ?"  # noqa: S608
-HELD_DUE: Final = f"SELECT {_HELD} FROM quarantined_objects WHERE purge_ms <= ? ORDER BY purge_ms, held_key LIMIT ?"  # noqa: S608
-STILL_HELD: Final = f"SELECT {_HELD} FROM quarantined_objects WHERE bucket = ? AND held_key = ?"  # noqa: S608
-LET_GO: Final = "DELETE FROM quarantined_objects WHERE bucket = ? AND held_key = ?"
-HOLD_LONGER: Final = "UPDATE quarantined_objects SET purge_ms = ? WHERE bucket = ? AND held_key = ?"
-HELD_COUNT: Final = "SELECT COUNT(*) FROM quarantined_objects WHERE job = ?"
-HELD_OF_TABLE: Final = (
+_QUARANTINED: Final = "bucket, held_key, key, entry, job, kind, size, moved_ms, purge_ms"
+INSERT_QUARANTINED: Final = f"INSERT INTO quarantined_objects ({_QUARANTINED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # constants only, here and below
+QUARANTINED_BY_JOB: Final = (
+    f"SELECT {_QUARANTINED} FROM quarantined_objects WHERE job = ? AND held_key > ? ORDER BY held_key LIMIT ?"  # noqa: S608
+)
+QUARANTINED_DUE: Final = (
+    f"SELECT {_QUARANTINED} FROM quarantined_objects WHERE purge_ms <= ? ORDER BY purge_ms, held_key LIMIT ?"  # noqa: S608
+)
+QUARANTINED_BY_KEY: Final = f"SELECT {_QUARANTINED} FROM quarantined_objects WHERE bucket = ? AND held_key = ?"  # noqa: S608
+DELETE_QUARANTINED: Final = "DELETE FROM quarantined_objects WHERE bucket = ? AND held_key = ?"
+EXTEND_QUARANTINE: Final = "UPDATE quarantined_objects SET purge_ms = ? WHERE bucket = ? AND held_key = ?"
+QUARANTINED_COUNT: Final = "SELECT COUNT(*) FROM quarantined_objects WHERE job = ?"
+QUARANTINED_OF_TABLE: Final = (
     "SELECT q.job, COUNT(*) FROM quarantined_objects q WHERE q.entry = ? GROUP BY q.job ORDER BY MAX(q.moved_ms) DESC"
 )
 BUCKET_BY_ID: Final = (

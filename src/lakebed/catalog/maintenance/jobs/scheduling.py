@@ -23,9 +23,9 @@ from .execution import JobExecutor, planned
 from .job_store import CURRENT, JobStore, StoredJob
 from .lifecycle import (
     KeepCurrent,
+    MaintenanceDisabled,
     SchedulerStatus,
     StartJob,
-    SwitchedOff,
     Trigger,
     control,
     decide,
@@ -134,7 +134,7 @@ class JobScheduling:
             match seen.decision:
                 case KeepCurrent():
                     return _Started(await self._jobs.find(tx, entry_id, CURRENT))
-                case SwitchedOff(status):
+                case MaintenanceDisabled(status):
                     return _Started(await self._control(tx, seen, status, Actor.WORKER, AuditStep.WORKER_CONTROL))
                 case StartJob() as go:
                     await self._expire(tx, seen, go)
@@ -186,7 +186,7 @@ class JobScheduling:
         match seen.decision:
             case KeepCurrent():
                 return await self._jobs.find(tx, entry_id, CURRENT)
-            case SwitchedOff(status):
+            case MaintenanceDisabled(status):
                 return await self._control(tx, seen, status, Actor.SCHEDULER, AuditStep.SCHEDULER_CONTROL)
             case StartJob() as go:
                 if plan is None or plan.version_token != await _version(tx, entry_id):
@@ -253,7 +253,7 @@ class _Decided(NamedTuple):
     now_ms: int
     effective: EffectiveConfig
     current: StoredJob | None
-    decision: KeepCurrent | SwitchedOff | StartJob
+    decision: KeepCurrent | MaintenanceDisabled | StartJob
 
 
 class _Started(NamedTuple):

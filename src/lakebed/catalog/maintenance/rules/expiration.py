@@ -87,7 +87,7 @@ class ExpirationReport(ReportValue, frozen=True):
 
 
 class ExpirationRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """What is kept of a branch that has no limits of its own."""
+    """The retention of branches without their own limits."""
 
     min_snapshots_to_keep: int
     max_snapshot_age_ms: int
@@ -98,7 +98,7 @@ def plan_expiration(
 ) -> ExpirationReport:
     """Which snapshots and names have expired. Raises InvalidInput for limits out of range.
 
-    `max_ref_age_ms` applies to branches and tags without a limit of their own, unless the table's own is longer.
+    `max_ref_age_ms` applies to branches and tags without their own limit, unless the table's property is longer.
     """
     if request.min_snapshots_to_keep < 1:
         raise InvalidInput("min-snapshots-to-keep must be at least 1", argument="min-snapshots-to-keep")

@@ -77,7 +77,7 @@ class TableState:
 
     def health(self, small_below: int) -> TableHealth:
         """Table health, in the detail that was read."""
-        if self.live is not None and not self._is_beyond_reach:
+        if self.live is not None and not self._exceeds_limits:
             return health_from_files(self.known, self.table, self.live, small_below=small_below)
         return health_from_summary(self.known, self.table, small_below=small_below, manifests=self.lines)
 
@@ -87,14 +87,14 @@ class TableState:
         return self.manifests if self.live is None else self.live.manifests
 
     @property
-    def _is_beyond_reach(self) -> bool:
+    def _exceeds_limits(self) -> bool:
         """Whether the table exceeds the limits; the summary decides then."""
         return self.live is not None and any(one.reason is Reason.TOO_MANY_FILES for one in self.live.problems)
 
     @property
     def files(self) -> LiveFiles | None:
         """The live files, if they were read."""
-        return None if self._is_beyond_reach else self.live
+        return None if self._exceeds_limits else self.live
 
 
 class JobDue(NamedTuple):

@@ -1,4 +1,4 @@
-"""Submits and withdraws table tasks in a transaction of their own, by catalog name: for planners of other services."""
+"""Submits and withdraws table tasks in a separate transaction, by catalog name: for planners of other services."""
 
 from __future__ import annotations
 
