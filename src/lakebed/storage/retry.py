@@ -260,20 +260,12 @@ class _RetryingUpload:
     """A multipart upload with retries."""
 
     def __init__(self, storage: ObjectStorage, inner: MultipartUpload, mark: WriteIdentity, retrier: Retrier) -> None:
+        self.key = inner.key
+        self.upload_id = inner.upload_id
         self._storage = storage
         self._inner = inner
         self._mark = mark
         self._retrier = retrier
-
-    @property
-    def key(self) -> Key:
-        """The key of the object."""
-        return self._inner.key
-
-    @property
-    def upload_id(self) -> str:
-        """The upload's id in the store."""
-        return self._inner.upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
         """Upload a part."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakebed.core.errors import Unavailable
+
 from ..sources.record_blocks import Blocks
+
+T = TypeVar("T")
 
 BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
 """Reads the named columns in batches."""
@@ -46,6 +51,41 @@ class BlockSource(Protocol):
     def stop(self) -> None:
         """Stop supplying blocks."""
         ...
+
+
+class SampledBlocks(Generic[T]):
+    """Blocks of values, the first of which can be sampled before it is taken. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._first: list[T] | None = None
+        self._stopped = False
+
+    def first(self) -> list[T]:
+        """The first block, which `take` returns too."""
+        with self._lock:
+            if self._first is None:
+                self._first = self._next()
+            return self._first
+
+    def take(self) -> list[T] | None:
+        """The next block, or None after the last. Raises Unavailable after `stop`."""
+        with self._lock:
+            block, self._first = self._first, None
+            return block or self._next() or None
+
+    def stop(self) -> None:
+        """Stop supplying blocks."""
+        self._stopped = True
+
+    def _next(self) -> list[T]:
+        if self._stopped:
+            raise Unavailable("the select was stopped")
+        return self._read()
+
+    def _read(self) -> list[T]:
+        """Read the next block; empty at the end."""
+        raise NotImplementedError
 
 
 class BlockScan:

@@ -6,7 +6,6 @@ validated. It gets at most the bytes of one maximal record at a time, so a recor
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from io import BufferedReader, BytesIO
 from itertools import islice
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lakebed.core.errors import InvalidInput, LakebedError, SelectError, TooLarge, Unavailable
+from lakebed.core.errors import InvalidInput, LakebedError, SelectError, TooLarge
 from lakebed.iceberg.avro.binary import read_long
 from lakebed.iceberg.avro.container import SYNC_SIZE, decompress_block, open_container
 
 from ..errors import SelectCode, failure
-from ..execution.scanning import BlockScan
+from ..execution.scanning import BlockScan, SampledBlocks
 from ..model import MAX_RECORD_BYTES
 from ..sources.byte_streams import Meter
 from ..sources.object_file import ObjectFile
@@ -51,36 +50,15 @@ def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = Non
     return relation, BlockScan(lambda: relation.schema, blocks, read, threaded=False)
 
 
-class AvroBlocks:
+class AvroBlocks(SampledBlocks[Any]):
     """Reads the records of a file in blocks."""
 
     def __init__(self, file: ObjectFile) -> None:
+        super().__init__()
         self._file = file
-        self._lock = threading.Lock()
-        self._stopped = False
-        self._first: list[Any] | None = None
         self._records = _records(file)
 
-    def first(self) -> list[Any]:
-        """The first block, which `take` returns too."""
-        with self._lock:
-            if self._first is None:
-                self._first = self._next()
-            return self._first
-
-    def take(self) -> list[Any] | None:
-        """The next block, or None after the last."""
-        with self._lock:
-            block, self._first = self._first, None
-            return block or self._next() or None
-
-    def stop(self) -> None:
-        """Stop supplying blocks."""
-        self._stopped = True
-
-    def _next(self) -> list[Any]:
-        if self._stopped:
-            raise Unavailable("the select was stopped")
+    def _read(self) -> list[Any]:
         try:
             return list(islice(self._records, _BLOCK_RECORDS))
         except SelectError:

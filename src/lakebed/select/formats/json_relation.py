@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from lakebed.core.errors import Unavailable
-
 from ..dialect.paths import MISSING, FieldName, Path, Step, Wildcard, follow, unfold
 from ..errors import SelectCode, SelectError, failure, nested_too_deeply
 from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
-from ..execution.scanning import BlockScan
+from ..execution.scanning import BlockScan, SampledBlocks
 from ..model import Compression, JsonInput, JsonKind, ScanRange
 from ..sources.byte_streams import Meter, open_stream
 from ..sources.record_blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
@@ -216,35 +213,14 @@ class LineReader:
         return _batch(arrays, wanted, len(records))
 
 
-class DocumentBlocks:
+class DocumentBlocks(SampledBlocks[bytes | None]):
     """Values of a stream in blocks."""
 
     def __init__(self, stream: ByteReader, path: Path) -> None:
+        super().__init__()
         self._values = DocumentScanner(stream, path).values()
-        self._lock = threading.Lock()
-        self._first: list[bytes | None] | None = None
-        self._stopped = False
 
-    def first(self) -> list[bytes | None]:
-        """The first block, which `take` returns too."""
-        with self._lock:
-            if self._first is None:
-                self._first = self._next()
-            return self._first
-
-    def take(self) -> list[bytes | None] | None:
-        """The next block, or None after the last."""
-        with self._lock:
-            block, self._first = self._first, None
-            return block or self._next() or None
-
-    def stop(self) -> None:
-        """Stop supplying blocks."""
-        self._stopped = True
-
-    def _next(self) -> list[bytes | None]:
-        if self._stopped:
-            raise Unavailable("the select was stopped")
+    def _read(self) -> list[bytes | None]:
         block: list[bytes | None] = []
         size = 0
         for value in self._values:

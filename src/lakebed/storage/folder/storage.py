@@ -212,32 +212,22 @@ class _FolderUpload:
 
     def __init__(self, storage: FolderStorage, key: Key, upload_id: str) -> None:
         self._storage = storage
-        self._key = key
-        self._upload_id = upload_id
-
-    @property
-    def key(self) -> Key:
-        """The key of the object."""
-        return self._key
-
-    @property
-    def upload_id(self) -> str:
-        """The upload's id in the store."""
-        return self._upload_id
+        self.key = key
+        self.upload_id = upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
         """Store part `number`, replacing an earlier one."""
         storage = self._storage
-        return await storage._run(storage._uploads.upload_part, self._upload_id, number, body)
+        return await storage._run(storage._uploads.upload_part, self.upload_id, number, body)
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
         """Create the object from these parts. Copies every byte once, inside the kernel."""
         storage = self._storage
-        return await storage._run(storage._uploads.complete, self._key.encode(), self._upload_id, parts, condition)
+        return await storage._run(storage._uploads.complete, self.key.encode(), self.upload_id, parts, condition)
 
     async def abort(self) -> None:
         """Delete the upload and its parts."""
-        await self._storage.abort_upload(self._key, self._upload_id)
+        await self._storage.abort_upload(self.key, self.upload_id)
 
 
 class _FolderWriter:

@@ -21,20 +21,10 @@ class S3Upload:
     def __init__(self, calls: S3Executor, encoding: S3Encoding, key: Key, upload_id: str) -> None:
         self._calls = calls
         self._encoding = encoding
-        self._key = key
-        self._upload_id = upload_id
+        self.key = key
+        self.upload_id = upload_id
         self._checksums: dict[int, str] = {}
         """The checksums that the store returned for parts, which completion has to repeat."""
-
-    @property
-    def key(self) -> Key:
-        """The key of the object."""
-        return self._key
-
-    @property
-    def upload_id(self) -> str:
-        """The upload's id in the store."""
-        return self._upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
         """Upload a part. See `MultipartUpload.upload_part`."""
@@ -53,10 +43,10 @@ class S3Upload:
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
         """Create the object. See `MultipartUpload.complete`."""
         if not parts:
-            raise InvalidInput(f"no parts to complete. key={self._key!r}", argument="parts")
+            raise InvalidInput(f"no parts to complete. key={self.key!r}", argument="parts")
         numbers = [part.number for part in parts]
         if any(later <= earlier for earlier, later in pairwise(numbers)):
-            raise InvalidPartOrder(f"parts are not ascending. key={self._key!r}")
+            raise InvalidPartOrder(f"parts are not ascending. key={self.key!r}")
         arguments: dict[str, object] = {"MultipartUpload": {"Parts": [self._listed(part) for part in parts]}}
         arguments |= self._encoding.complete_arguments(condition)
         reply: Reply = await self._calls.call(self._request(StoreOperation.COMPLETE, arguments, condition))
@@ -64,7 +54,7 @@ class S3Upload:
 
     async def abort(self) -> None:
         """Delete the upload. Idempotent."""
-        await abort_upload(self._calls, self._encoding, self._key, self._upload_id)
+        await abort_upload(self._calls, self._encoding, self.key, self.upload_id)
 
     def _listed(self, part: PartReceipt) -> dict[str, object]:
         listed: dict[str, object] = {"PartNumber": part.number, "ETag": quote_etag(part.etag)}
@@ -76,7 +66,7 @@ class S3Upload:
         self, operation: StoreOperation, arguments: dict[str, object], condition: WriteCondition | None = None
     ) -> S3ClientRequest:
         return S3ClientRequest(
-            operation, self._encoding.full_key(self._key), {"UploadId": self._upload_id, **arguments}, condition
+            operation, self._encoding.full_key(self.key), {"UploadId": self.upload_id, **arguments}, condition
         )
 
 
