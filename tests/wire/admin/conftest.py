@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,21 @@ class Admin:
         """Lease tasks."""
         document = {"worker": worker, "kinds": kinds, "lease-seconds": lease_seconds, "limit": limit}
         return await self.call("POST", "/tasks/claim", document)
+
+    async def pages(self, path: str, name: str, size: int = 2) -> list[Any]:
+        """The entries of all pages of a list; `name` is the field with the entries."""
+        entries: list[Any] = []
+        token = ""
+        while True:
+            query = f"{'&' if '?' in path else '?'}page-size={size}&page-token={token}"
+            answer = await self.call("GET", path + query)
+            assert answer.status == 200, answer.body
+            page = answer.document
+            assert len(page[name]) <= size
+            entries += page[name]
+            token = page.get("next-page-token", "")
+            if not token:
+                return entries
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.catalog.harness import VIEW_VERSION
 from tests.fixtures.raw_http import Signer
 from tests.fixtures.server import RunningServer
 from tests.wire.iceberg.lake import BASE, SCHEMA
@@ -47,14 +48,6 @@ NAMES: Final = {"prefix": "lake", "namespace": "ns", "table": "t", "view": "v"}
 NAMES_OF: Final[Mapping[str, Mapping[str, str]]] = {"dropNamespace": NAMES | {"namespace": "empty"}}
 """The same for operations that need other entities."""
 
-_VIEW_VERSION: Final[Json] = {
-    "version-id": 1,
-    "timestamp-ms": 1_700_000_000_000,
-    "schema-id": 0,
-    "summary": {"engine-name": "spark"},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}
 _PLAIN_CHANGE: Final[Json] = {"action": "set-properties", "updates": {"a": "1"}}
 
 GOOD: Final[Mapping[str, Json]] = {
@@ -82,7 +75,7 @@ GOOD: Final[Mapping[str, Json]] = {
             {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": [_PLAIN_CHANGE]}
         ]
     },
-    "createView": {"name": "made", "schema": SCHEMA, "properties": {}, "view-version": _VIEW_VERSION},
+    "createView": {"name": "made", "schema": SCHEMA, "properties": {}, "view-version": VIEW_VERSION},
     "replaceView": {"requirements": [], "updates": [_PLAIN_CHANGE]},
     "renameView": {
         "source": {"namespace": ["ns"], "name": "v"},

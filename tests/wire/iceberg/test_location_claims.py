@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from lakebed.wire.iceberg.unregistered_table_hint import UnregisteredTableHint
+from tests.catalog.harness import VIEW_VERSION
 from tests.clients.boto import Keys
 from tests.wire.management.management_client import ManagementClient
 
@@ -21,14 +22,6 @@ TABLES = "/lake/namespaces/ns/tables"
 SECRET = "/lake/other/deep/secret"
 OTHER = "s3://lake/other"
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
-VIEW_VERSION = {
-    "version-id": 1,
-    "timestamp-ms": 1,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}
 
 Claim = Callable[[Lake, Keys, str], Awaitable[Answer]]
 """Tries to claim a location for a table, and returns the deciding response."""

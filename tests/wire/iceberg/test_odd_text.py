@@ -16,6 +16,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
 from lakebed.wire.json.paging import ListPosition
 from lakebed.wire.json.request import check_text
+from tests.catalog.harness import VIEW_VERSION
 from tests.objects.conftest import objects_dsn
 from tests.objects.stores import opened_store
 
@@ -48,14 +49,7 @@ async def lake(address: str, tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 def view(sql: str) -> dict[str, Any]:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1_700_000_000_000,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
-    }
+    version = VIEW_VERSION | {"representations": [{"type": "sql", "sql": sql, "dialect": "spark"}]}
     return {"name": "v", "schema": SCHEMA, "properties": {}, "view-version": version}
 
 

@@ -12,18 +12,11 @@ import pytest
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.iceberg.services import IcebergServices
 from lakebed.wire.json.routing import Route
+from tests.catalog.harness import VIEW_VERSION
 
 from .lake import SCHEMA, Lake, opened_lake
 
 CHANGE: dict[str, Any] = {"requirements": [], "updates": []}
-VIEW_VERSION: dict[str, Any] = {
-    "version-id": 1,
-    "timestamp-ms": 1_700_000_000_000,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}
 FILE = "s3://lake/x.metadata.json"
 DOCUMENTS: dict[str, Any] = {
     "updateProperties": {"updates": {"k": "v"}, "removals": []},

@@ -11,22 +11,12 @@ from uuid import uuid4
 import pytest
 
 from lakebed.wire.iceberg.operations import catalog_routes
+from tests.catalog.harness import VIEW_VERSION
 
 from .lake import BASE, SCHEMA, Answer, Lake, opened_lake
 
 CHANGE: dict[str, Any] = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
-VIEW: dict[str, Any] = {
-    "schema": SCHEMA,
-    "properties": {},
-    "view-version": {
-        "version-id": 1,
-        "timestamp-ms": 1_700_000_000_000,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-    },
-}
+VIEW: dict[str, Any] = {"schema": SCHEMA, "properties": {}, "view-version": VIEW_VERSION}
 RENAME = {"source": {"namespace": ["ns"], "name": "{0}"}, "destination": {"namespace": ["ns"], "name": "other"}}
 REQUESTS: dict[str, tuple[str, str, Any]] = {
     "createNamespace": ("POST", "/lake/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}}),

@@ -55,6 +55,18 @@ class PolicyLake:
         document = {"target": target, **({"parameters": parameters} if parameters else {})}
         return await self.call("PUT", f"/namespaces/ns/policies/{name}/mappings", document, keys=keys)
 
+    async def pages(self, path: str, name: str) -> list[Any]:
+        """The entries of all pages of a list, two per page; `name` is the field with the entries."""
+        entries: list[Any] = []
+        token: str | None = ""
+        while token is not None:
+            query = f"{'&' if '?' in path else '?'}pageSize=2&pageToken={token}"
+            page = (await self.call("GET", path + query)).document
+            assert len(page[name]) <= 2
+            entries += page[name]
+            token = page["next-page-token"]
+        return entries
+
     async def applicable(self, query: str = "") -> list[dict[str, Any]]:
         """The applicable policies."""
         answer = await self.call("GET", f"/applicable-policies{query}")

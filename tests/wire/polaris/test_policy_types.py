@@ -72,14 +72,9 @@ async def test_predefined_types_are_listed_and_cannot_be_dropped(policies: Polic
 
 async def test_types_are_paged(policies: PolicyLake) -> None:
     await policies.call("POST", "/policy-types", DOCUMENT)
-    seen: list[str] = []
-    token: str | None = ""
-    while token is not None:
-        page = (await policies.call("GET", f"/policy-types?pageSize=2&pageToken={token}")).document
-        seen += [one["name"] for one in page["policy-types"]]
-        token = page["next-page-token"]
-    assert len(seen) == 7
-    assert seen == sorted(seen)
+    names = [one["name"] for one in await policies.pages("/policy-types", "policy-types")]
+    assert len(names) == 7
+    assert names == sorted(names)
 
 
 @pytest.mark.parametrize(

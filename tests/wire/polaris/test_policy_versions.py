@@ -47,13 +47,7 @@ async def test_version_has_the_policy_at_that_time(policies: PolicyLake) -> None
 
 async def test_versions_are_paged(policies: PolicyLake) -> None:
     await create_with_changes(policies, 4)
-    seen: list[int] = []
-    token: str | None = ""
-    while token is not None:
-        page = (await policies.call("GET", f"{ONE}/versions?pageSize=2&pageToken={token}")).document
-        seen += [one["version"] for one in page["versions"]]
-        token = page["next-page-token"]
-    assert seen == [4, 3, 2, 1, 0]
+    assert [one["version"] for one in await policies.pages(f"{ONE}/versions", "versions")] == [4, 3, 2, 1, 0]
 
 
 async def test_missing_versions_and_policies_are_not_found(policies: PolicyLake) -> None:

@@ -127,15 +127,7 @@ async def test_events_of_writes_have_the_delegation(admin: Admin) -> None:
 
 async def test_delegations_are_paged_newest_first(admin: Admin) -> None:
     ids = [(await vended(admin)).access_key for _ in range(5)]
-    seen: list[str] = []
-    token = ""
-    while True:
-        page = await read(admin, f"/delegations?page-size=2&page-token={token}")
-        seen += [one["id"] for one in page["delegations"]]
-        token = page.get("next-page-token", "")
-        if not token:
-            break
-    assert seen == ids[::-1]
+    assert [one["id"] for one in await admin.pages("/delegations", "delegations")] == ids[::-1]
 
 
 async def test_delegations_are_filtered_by_principal_table_and_request(admin: Admin) -> None:
@@ -158,14 +150,8 @@ async def test_accesses_are_paged(admin: Admin) -> None:
     for name in "abcde":
         await admin.lake.send("PUT", f"{await table_directory(admin)}/{name}", b"", keys=keys)
     await admin.lake.trace.flush()
-    path, seen, token = f"/delegations/{keys.access_key}/accesses", [], ""
-    while True:
-        page = await read(admin, f"{path}?page-size=2&page-token={token}")
-        seen += [one["key"][-1] for one in page["accesses"]]
-        token = page.get("next-page-token", "")
-        if not token:
-            break
-    assert seen == list("abcde")
+    accesses = await admin.pages(f"/delegations/{keys.access_key}/accesses", "accesses")
+    assert [one["key"][-1] for one in accesses] == list("abcde")
 
 
 @pytest.mark.parametrize(

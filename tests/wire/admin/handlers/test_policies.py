@@ -32,17 +32,8 @@ async def test_targets_of_a_policy_are_paged(admin: Admin) -> None:
     ]
     for target in targets:
         await attach(admin, target)
-    seen: list[object] = []
-    token = ""
-    while True:
-        page = (await admin.call("GET", f"{POLICY}/targets?page-size=2&page-token={token}")).document
-        assert len(page["targets"]) <= 2
-        seen += page["targets"]
-        token = page.get("next-page-token", "")
-        if not token:
-            break
     now_ms = admin.lake.clock.now_ms()
-    assert sorted(seen, key=str) == sorted(
+    assert sorted(await admin.pages(f"{POLICY}/targets", "targets"), key=str) == sorted(
         (
             {"target": target, "attached-to": words, "parameters": {}, "attached-at-ms": now_ms}
             for target, words in zip(targets, ("catalog", "namespace ns", "table ns.t"), strict=True)
@@ -76,15 +67,8 @@ async def test_effects_are_paged(admin: Admin) -> None:
     for name in ("u", "v", "w"):
         await admin.lake.table(name)
     await create(admin)
-    seen: list[str] = []
-    token = ""
-    while True:
-        page = (await admin.call("GET", f"{POLICY}/effect?page-size=1&page-token={token}")).document
-        seen += [one["name"] for one in page["affected"]]
-        token = page.get("next-page-token", "")
-        if not token:
-            break
-    assert sorted(seen) == ["t", "u", "v", "w"]
+    affected = await admin.pages(f"{POLICY}/effect", "affected", size=1)
+    assert sorted(one["name"] for one in affected) == ["t", "u", "v", "w"]
     token = (await admin.call("GET", f"{POLICY}/effect?page-size=1")).document["next-page-token"]
     foreign = await admin.call("GET", f"{POLICY}/effect?page-token={token}&namespace=ns")
     assert foreign.error == (400, "BadRequestException")

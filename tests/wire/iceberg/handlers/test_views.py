@@ -2,18 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.catalog.harness import VIEW_VERSION
 from tests.wire.iceberg.lake import SCHEMA, Lake
 
 
 def view_body(*dialects: str) -> dict[str, Any]:
-    version = {
-        "version-id": 1,
-        "timestamp-ms": 1_700_000_000_000,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": dialect} for dialect in dialects],
-    }
+    representations = [{"type": "sql", "sql": "SELECT 1", "dialect": dialect} for dialect in dialects]
+    version = VIEW_VERSION | {"representations": representations}
     return {"name": "v", "schema": SCHEMA, "properties": {}, "view-version": version}
 
 
