@@ -1,8 +1,7 @@
-"""The process that delivers events: it has the metadata store and the targets, and nothing that answers requests.
+"""The event delivery process: it has the metadata store and the targets, and serves no requests.
 
-Rendering events, signing and sending them takes time for which requests in the same process would wait. Here they do
-not, and this process stands behind those that answer: a delivery may wait, because the outbox keeps it, and a PUT may
-not.
+Rendering, signing and sending events would delay requests in the same process. This process also has a lower CPU
+priority than request workers: deliveries can wait in the outbox, PUTs cannot.
 """
 
 from __future__ import annotations
@@ -32,23 +31,21 @@ from .targets import wire_dispatcher
 log = logging.getLogger("lakebed.server")
 
 NICENESS: Final = 19
-"""How far behind the processes that answer: as far as can be. Where a processor is wanted by both, it has a hundredth
-of it, and all of it when those wait for their disks."""
+"""The lowest CPU priority: about 1% of a busy core, and all of it while request workers wait for disks."""
 
-_PAUSE_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 
 
 class DeliveryParts(NamedTuple):
-    """What delivers."""
+    """The components of the process."""
 
     dispatcher: EventDispatcher
     event_listeners: ListenerRegistry
 
 
 def serve(context: ChildContext) -> int:
-    """Deliver until the supervisor ends it; the exit status."""
-    # Before anything else: threads are as nice as whoever starts them.
-    os.nice(NICENESS)
+    """Deliver until the supervisor stops the process; return the exit status."""
+    os.nice(NICENESS)  # first, since threads inherit it
     return run_child(context, _deliver)
 
 
@@ -56,21 +53,21 @@ async def _deliver(child: Child) -> None:
     context = child.context
     instruments = DeliveryInstruments(child.metrics)
     async with compose(context.settings, context.identity, context.server) as parts:
-        chores = [
+        jobs = [
             asyncio.create_task(_keep_delivering(parts.dispatcher, instruments)),
             asyncio.create_task(parts.event_listeners.run()),
         ]
         instruments.running.set(1)
         await child.wait_for_stop()
-        await cancel_tasks(chores)
+        await cancel_tasks(jobs)
 
 
 @asynccontextmanager
 async def compose(settings: Settings, identity: Identity, server: str) -> AsyncIterator[DeliveryParts]:
-    """Open the metadata store and wire what delivers on it; closed at the end.
+    """Open the metadata store and wire the dispatcher; close the store at the end.
 
-    It delivers in the server's name, and there is one such process of a server: what a successor finds to be held by
-    that name is its own at once, though its predecessor was killed.
+    The lease holder is the server's name. A server has one such process, so the successor of a killed process takes
+    over its lease at once.
     """
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
@@ -95,12 +92,12 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
 
 
 async def _keep_delivering(dispatcher: EventDispatcher, observer: DeliveryObserver) -> None:
-    """Send events to targets, in one process of all that share the metadata store at a time."""
+    """Run the dispatcher, restarting it after errors."""
     while True:
         try:
             await dispatcher.run(observer)
         except LakebedError as error:
-            log.warning("events cannot be delivered; it is tried again", extra={"chore": "targets"}, exc_info=error)
+            log.warning("event dispatcher failed, retrying", extra={"job": "event delivery"}, exc_info=error)
         except Exception:
-            log.exception("the delivery of events crashed; it is tried again", extra={"chore": "targets"})
-        await asyncio.sleep(_PAUSE_SECONDS)
+            log.exception("event dispatcher crashed, retrying", extra={"job": "event delivery"})
+        await asyncio.sleep(_RETRY_SECONDS)

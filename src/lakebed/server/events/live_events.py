@@ -1,4 +1,4 @@
-"""Wires who listens to events as they happen, and what is told to them alone."""
+"""Wires the live feed and read events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakebed.meta.seam import MetaStore
 
 @dataclass(frozen=True, slots=True)
 class LiveEvents:
-    """What the edges and the worker need of it."""
+    """The live events of a process."""
 
     event_listeners: ListenerRegistry
     accesses: ReadEvents
@@ -23,7 +23,7 @@ class LiveEvents:
 
 
 def wire_live_events(meta: MetaStore, outbox: Outbox, clock: Clock) -> LiveEvents:
-    """All of it, for this process."""
+    """Create the live events of this process."""
     event_listeners = ListenerRegistry(meta, clock, f"{socket.gethostname()}:{os.getpid()}")
     return LiveEvents(
         event_listeners, ReadEvents(meta, outbox, clock, event_listeners), LiveFeed(meta, outbox, event_listeners)

@@ -1,4 +1,4 @@
-"""Wires targets: which kinds there are, which the settings name, who looks after them and who delivers to them."""
+"""Wires targets: the target types, the targets in the settings, their management and delivery."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def wire_targets(
     requests: RequestLog,
     event_listeners: ListenerRegistry,
 ) -> tuple[TargetService, TargetRecords]:
-    """Those who look after targets, as the settings have them. Raises InvalidSetting."""
+    """The target service and its records. Raises InvalidSetting."""
     f = object_context
-    kinds = target_types(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
-    records = _records(f.meta, master, settings, kinds)
-    return TargetService(f, records, kinds, requests, event_listeners), records
+    types = target_types(settings, f.clock, _register_with(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
+    records = _records(f.meta, master, settings, types)
+    return TargetService(f, records, types, requests, event_listeners), records
 
 
 def wire_dispatcher(
@@ -65,15 +65,15 @@ def wire_dispatcher(
     region: str,
     deployment: DeploymentId,
 ) -> EventDispatcher:
-    """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
+    """The dispatcher; `holder` identifies it in the lease. Raises InvalidSetting."""
     tasks = TaskQueue(meta, clock, random.SystemRandom())
-    kinds = target_types(settings, clock, _noted_by(ArrivalRecorder(meta, outbox, clock, tasks)))
+    types = target_types(settings, clock, _register_with(ArrivalRecorder(meta, outbox, clock, tasks)))
     return EventDispatcher(
         meta,
         outbox,
         clock,
-        _records(meta, master, settings, kinds),
-        kinds,
+        _records(meta, master, settings, types),
+        types,
         RuleMatcher(meta),
         event_listeners,
         holder,
@@ -87,19 +87,19 @@ def wire_dispatcher(
 
 
 def request_log(meta: MetaStore, settings: TargetsSettings) -> RequestLog:
-    """The log of requests, kept as the settings have it."""
+    """The request log, with its limit from the settings."""
     return RequestLog(meta, max_entries=settings.requests_kept)
 
 
-def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetTypes) -> TargetRecords:
-    return TargetRecords(meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
+def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, types: TargetTypes) -> TargetRecords:
+    return TargetRecords(meta, Vault(master, PURPOSE), types, read_targets(settings, types))
 
 
-def _noted_by(intake: ArrivalRecorder) -> Arrive:
+def _register_with(recorder: ArrivalRecorder) -> Arrive:
     async def arrive(file: ArrivedFile) -> None:
-        warehouse, namespace, table, event, source, version, etag, size, format = file
-        await intake.arrive(
-            Destination(warehouse, namespace, table),
+        catalog, namespace, table, event, source, version, etag, size, format = file
+        await recorder.arrive(
+            Destination(catalog, namespace, table),
             Arrival(event=event, source=source, version=version, etag=etag, bytes=size, format=format),
         )
 
@@ -107,17 +107,17 @@ def _noted_by(intake: ArrivalRecorder) -> Arrive:
 
 
 def target_types(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetTypes:
-    """Every kind of target that this build has."""
+    """All target types of this build."""
     webhook = webhook_type(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
     return TargetTypes([webhook, pipeline_type(arrive)], load_target_type)
 
 
-def read_targets(settings: TargetsSettings, kinds: TargetTypes) -> dict[str, TargetRecord]:
-    """The targets of the settings by their ids. Raises InvalidSetting by the path of what is wrong."""
+def read_targets(settings: TargetsSettings, types: TargetTypes) -> dict[str, TargetRecord]:
+    """The targets in the settings, by id. Raises InvalidSetting with the path of the invalid setting."""
     found: dict[str, TargetRecord] = {}
     for name, entry in settings.named.items():
         try:
-            record = _read(name, entry, kinds)
+            record = _read(name, entry, types)
         except InvalidInput as error:
             path = f"targets.named.{name}"
             if error.argument in ("type", "form", "kinds", "subject", "requests"):
@@ -133,19 +133,18 @@ def read_targets(settings: TargetsSettings, kinds: TargetTypes) -> dict[str, Tar
     return found
 
 
-def _read(name: str, entry: TargetEntry, kinds: TargetTypes) -> TargetRecord:
-    settings = kinds.read(entry.type, _revealed(entry.settings))
+def _read(name: str, entry: TargetEntry, types: TargetTypes) -> TargetRecord:
+    settings = types.read(entry.type, _revealed(entry.settings))
     settings.validate()
-    # Whether it can be made: what only this server refuses is found here.
-    kind = kinds.find(entry.type)
-    kind.make(settings)
-    asked = parse_subscription(entry.kinds, entry.subject, audit=entry.audit, requests=entry.requests)
-    check_requests(kind, asked)
+    target_type = types.find(entry.type)
+    target_type.make(settings)  # finds settings that this server forbids, such as plain HTTP
+    subscription = parse_subscription(entry.kinds, entry.subject, audit=entry.audit, requests=entry.requests)
+    check_requests(target_type, subscription)
     return TargetRecord(
         name,
         entry.type,
         settings,
-        asked,
+        subscription,
         check_form(entry.form),
         entry.paused,
         TargetOrigin.SETTINGS,
