@@ -176,7 +176,7 @@ class Outbox:
         return [(name, seq) for name, seq in await reader.rows(self._sql.all_cursors)]
 
     async def advance(self, tx: Transaction, name: str, seq: int) -> bool:
-        """Move a cursor forward; False if it is there or further already, or does not exist."""
+        """Move a cursor forward; False if it is at or after `seq` already, or does not exist."""
         return await tx.run(self._sql.advance, seq, name, seq) > 0
 
     async def drop_cursor(self, tx: Transaction, name: str) -> None:

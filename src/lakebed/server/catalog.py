@@ -88,21 +88,21 @@ from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import wire_live_events
 
 SAFETY_WINDOW_MS: Final = 900_000
-"""How old a file is at least that maintenance removes, unless the settings say otherwise."""
+"""Default minimum age of files that maintenance removes."""
 
 SCHEDULE_INTERVAL_SECONDS: Final = 300.0
 SCHEDULE_DEBOUNCE_SECONDS: Final = 10.0
-"""How often all tables are planned, and how long after a commit one is, unless the settings say otherwise."""
+"""Default interval of planning all tables, and delay of planning a table after a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogServices:
-    """The applications of the catalog and of the administration, and what runs beside them."""
+    """The applications of the catalog and administration APIs, and background services."""
 
     application: JsonApplication
     admin: JsonApplication
     shared: JsonServices
-    """What the management API shares with both."""
+    """Services shared with the management API."""
     federation: Federation
     maintenance: MaintenanceParts
     jobs: CatalogJobs
@@ -128,7 +128,7 @@ def wire_catalog(
     account: str = DEFAULT_ACCOUNT,
     trace_retention_seconds: float = KEPT_SECONDS,
     governance: GovernanceEvents | None = None,
-    federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
+    federation: FederationSettings = FederationSettings(),  # noqa: B008  # immutable
     feed: LiveFeed | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
@@ -311,7 +311,7 @@ def wire_catalog(
 
 
 class CatalogMounts(NamedTuple):
-    """The routes of the catalog's listener, and where they are served."""
+    """The routes of the catalog APIs, by mount."""
 
     iceberg: Sequence[Mount[IcebergServices]]
     polaris: Sequence[Mount[PolarisServices]]
@@ -319,6 +319,6 @@ class CatalogMounts(NamedTuple):
 
 @functools.cache
 def catalog_mounts() -> CatalogMounts:
-    """All routes of the catalog: the same ones for all services."""
+    """All routes of the catalog APIs."""
     polaris = polaris_routes()
     return CatalogMounts(iceberg_mounts(catalog_routes(polaris_endpoints(polaris))), polaris_mounts(polaris))

@@ -1,4 +1,4 @@
-"""Wires what table buckets add to the catalog's contract: branches, pointers, diagnostics, links to other catalogs."""
+"""Wires extensions of the Iceberg REST API: references, metadata pointers, diagnostics, bridges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lakebed.wire.iceberg.services import TableExtensions
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """The use cases, and what runs beside them."""
+    """The services of the routes, and background services."""
 
     tables: TableExtensions
     polling: BridgePolling
@@ -48,7 +48,7 @@ def wire_extensions(
     master: MasterKeys,
     remotes: RemoteCatalogs,
 ) -> Extensions:
-    """The extensions on the services of the catalog."""
+    """Wire the extensions."""
     pointers = PointerMoves(object_context.meta, entries, registration)
     diagnostics = TableDiagnostics(object_context, entries, files)
     bridges = Bridges(object_context, authorizer, entries, Vault(master, VAULT_PURPOSE), remotes)

@@ -67,15 +67,14 @@ class CatalogJobs:
     trace_retention_seconds: float
 
     async def expire_dropped(self) -> int:
-        """Expire dropped tables and views whose time to be restored is over; how many."""
+        """Expire dropped tables and views after their undrop window; returns their number."""
         total = 0
-        # A page at a time, until there is none.
         while count := await self.dropping.expire_dropped():
             total += count
         return total
 
     async def remove_old(self) -> RemovedRows:
-        """Remove rows that are too old."""
+        """Remove expired rows."""
         before_ms = self.clock.now_ms() - TASKS_KEPT_MS
         tasks = 0
         while count := await self.tasks.forget_ended(before_ms=before_ms):
@@ -102,12 +101,12 @@ class CatalogJobs:
         """Run the maintenance of tables that is due."""
         return await self.maintenance.run_due()
 
-    async def schedule(self, told: Callable[[PlanningTotals], None]) -> None:
+    async def schedule(self, report: Callable[[PlanningTotals], None]) -> None:
         """Run the maintenance scheduler, in one process of all; does not return."""
-        await self.scheduler.run(told)
+        await self.scheduler.run(report)
 
     async def purge_next(self) -> int:
-        """Wait for purge tasks, and run them; how many, 0 on timeout.
+        """Wait for purge tasks, and run them; returns their number, 0 on timeout.
 
         Every server process calls this in a loop: each task is run by one of them.
         """

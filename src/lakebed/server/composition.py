@@ -70,7 +70,7 @@ from .stores.object_store import confirm_object_store, open_storage
 from .tokens import wire_tokens
 
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
-"""How long a dropped blob stays in a remote object store, for downloads that began before."""
+"""Time before garbage collection deletes a dropped blob from a remote object store, for running downloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class WorkerParts:
 async def compose(
     settings: Settings, identity: Identity, metrics: Metrics, checks: Mapping[str, ReadinessCheck] | None = None
 ) -> AsyncIterator[WorkerParts]:
-    """Open the stores and wire everything; closes them at the end. `checks` are those of the server's processes."""
+    """Open the stores and wire everything; closes them at the end. `checks` are readiness checks of the processes."""
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     meta = await open_metadata(settings, master)
@@ -162,7 +162,7 @@ def build_foundation(
     open_writer: OpenWriter | None,
     count_missing: Callable[[], None] = lambda: None,
 ) -> Foundation:
-    """The facilities on opened stores. `count_missing` is called for each read of bytes that are missing."""
+    """Build the context on opened stores. `count_missing` is called for each read of a missing blob."""
     keys = KeyRing(
         {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
     )

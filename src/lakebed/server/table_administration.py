@@ -1,4 +1,4 @@
-"""The catalog without its edge, for one command: the use cases that administration needs, on opened stores."""
+"""Catalog services for administration commands, without HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .stores.object_store import confirm_object_store, open_storage
 
 @dataclass(frozen=True, slots=True)
 class TableAdministration:
-    """What can be done to tables from the command line, and in whose name."""
+    """The services, and the caller: root."""
 
     root: Caller
     catalogs: CatalogService
@@ -40,7 +40,7 @@ class TableAdministration:
 
 @asynccontextmanager
 async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration]:
-    """The catalog of a data folder that a server was started on; closed at the end. A server may run meanwhile."""
+    """Open the stores of a data folder, also while a server runs on it; closes them at the end."""
     identity = require_identity(settings)
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)

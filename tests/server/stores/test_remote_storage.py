@@ -56,7 +56,7 @@ async def test_a_store_that_cannot_be_reached_is_named_and_said_to_hold_nothing(
     endpoint = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(Unavailable) as away:
         await open_remote(dataclasses.replace(settings, endpoint=endpoint), SystemClock())
-    assert str(away.value).startswith("the object store cannot be reached: check storage.s3.endpoint and the network.")
+    assert str(away.value).startswith("the object store is unreachable: check storage.s3.endpoint and the network.")
     assert f"endpoint={endpoint} bucket={settings.bucket}" in str(away.value)
     assert str(away.value).endswith("reason=Connection refused")
     assert "could not be removed" not in caplog.text
@@ -68,7 +68,7 @@ async def test_an_endpoint_that_is_no_store_is_named(settings: S3StorageSettings
         with pytest.raises(InvalidSetting) as caught:
             await open_remote(dataclasses.replace(settings, endpoint=other.url), SystemClock())
         said = str(caught.value)
-        assert said.startswith("storage.s3.endpoint: no S3 store answers there. ")
+        assert said.startswith("storage.s3.endpoint: not an S3 store. ")
         assert f"endpoint={other.url} bucket={settings.bucket}" in said
 
 

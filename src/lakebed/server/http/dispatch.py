@@ -1,19 +1,19 @@
 """Dispatches each request of a listener to the API that serves it.
 
 A path-style S3 request and a request of another API can have the same path: the bucket `iceberg` with the key
-`v1/config`, and the catalog's configuration. Signatures do not tell them apart, since clients of the catalog sign for
+`v1/config`, and the catalog's configuration. Signatures do not distinguish them, since clients of the catalog sign for
 the service `s3` too. The rules, in order:
 
 1. A virtual-host-style request is for S3: its host name is a bucket's.
 2. A request that only S3 clients send is for S3: it names an upload, a checksum or another detail of an object.
 3. A path and method that an API has a route for is for that API.
 4. A path that an API has a route for, with another method, is for S3 if the method is `PUT`, `DELETE` or `HEAD`. S3
-   refuses to make such objects and says why (`ReservedNames`). Other methods get the API's 405.
+   rejects such keys with an explanation (`ReservedNames`). Other methods get the API's 405.
 5. A path below an API's prefix that has no route is for S3.
 6. Everything else is for S3.
 
-Under 4 and 5 the API refuses the request in its own form (405 or 404), if no bucket has the name or the client is none
-of S3's. Requests about a bucket itself always go to S3.
+Under 4 and 5 the API responds instead, with 405 or 404, if no bucket has the name or the client is not an S3 client.
+Requests about a bucket itself always go to S3.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ OF_S3: Final = ApiChoice(Api.S3)
 
 
 class ApiDispatcher:
-    """The application of a listener: hands each request to the application of its API."""
+    """The application of a listener: passes each request to the application of its API."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class BucketLookup:
         self._meta = meta
 
     async def may_exist(self, name: str) -> bool:
-        """Whether there is such a bucket; true if the metadata store fails, because S3 then responds with the error."""
+        """Whether the bucket exists; true if the metadata store fails, because S3 then responds with the error."""
         try:
             return await self._meta.row(BUCKET_BY_NAME, name) is not None
         except LakebedError:

@@ -1,1 +1,1 @@
-"""The stores that the settings name, opened, and the secrets of the data folder."""
+"""Opens the stores of the settings and the secrets of the data folder."""

@@ -89,9 +89,9 @@ def connection_failure(error: LakebedError, settings: S3StorageSettings) -> Lake
             f" {place}"
         )
     if isinstance(error, Unavailable | Throttled):
-        return Unavailable(f"the object store cannot be reached: check storage.s3.endpoint and the network. {place}")
+        return Unavailable(f"the object store is unreachable: check storage.s3.endpoint and the network. {place}")
     if isinstance(error, NotFound | InvalidInput):
-        return InvalidSetting(f"storage.s3.endpoint: no S3 store answers there. {place}")
+        return InvalidSetting(f"storage.s3.endpoint: not an S3 store. {place}")
     return error
 
 

@@ -105,11 +105,11 @@ class Streams:
     """Background tasks: each runs until cancelled."""
     inventory: InventoryCollector
     hand_over: Callable[[], Coroutine[None, None, None]]
-    """Uploads what only this disk has, at a regular stop."""
+    """Uploads records that exist only on this disk, at a regular stop."""
 
 
 class _Foundation(NamedTuple):
-    """Stores and identities that streams are wired on."""
+    """Stores and identities of streams."""
 
     clock: Clock
     master: MasterKeys
@@ -367,7 +367,7 @@ async def _repeat(name: str, seconds: float, task: Callable[[], Awaitable[None]]
 
 
 def _initial_configs(settings: Settings) -> dict[str, str]:
-    """The initial cluster configs, by their Fluss names."""
+    """The initial cluster configs, by Fluss name."""
     streams = settings.streams
     return {
         "bind.listeners": f"FLUSS://{streams.listen}",
