@@ -6,7 +6,7 @@ from sqlglot import exp
 from lakebed.core.errors import SelectError
 from lakebed.select.dialect.parser import parse
 from lakebed.select.dialect.paths import FieldName, Index, Path
-from lakebed.select.dialect.syntax import chain, check_depth, is_missing_word, path_of
+from lakebed.select.dialect.syntax import chain, check_depth, is_missing_keyword, path_of
 
 
 def value(text: str) -> exp.Expression:
@@ -54,4 +54,4 @@ def test_long_chains_are_accepted_and_deep_nesting_is_rejected() -> None:
 
 def test_missing_is_a_keyword_unless_quoted_or_a_field() -> None:
     words = [value(text) for text in ("missing", '"missing"', "s.missing")]
-    assert [isinstance(word, exp.Column) and is_missing_word(word) for word in words] == [True, False, False]
+    assert [isinstance(word, exp.Column) and is_missing_keyword(word) for word in words] == [True, False, False]

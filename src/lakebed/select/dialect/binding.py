@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..errors import SelectCode, failure
 from ..execution.relation import NUMBERS, ReadAs, Relation, SqlKind
 from . import functions, window_functions
-from .parser import MISSING_WORD
+from .parser import MISSING_KEYWORD
 from .paths import FieldName, Path
 from .sql_text import (
     DECIMAL,
@@ -30,7 +30,7 @@ from .sql_text import (
     quoted_text,
     text_literal,
 )
-from .syntax import chain, is_missing_word, path_of
+from .syntax import chain, is_missing_keyword, path_of
 from .timestamps import parse_timestamp
 
 _MAX_GUARDED: Final = 16
@@ -126,7 +126,7 @@ class Binder:
             if value and name not in _KNOWN_ARGUMENTS and name not in _IGNORED_ARGUMENTS.get(type(node), ()):
                 raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"syntax is not supported. found={name.upper()}")
         bound = self._bind(node)
-        return _negated(bound) if node.args.get("negate") else bound
+        return _negate(bound) if node.args.get("negate") else bound
 
     def _bind(self, node: exp.Expression) -> BoundExpression:
         kind = type(node)
@@ -139,7 +139,7 @@ class Binder:
             case exp.Paren():
                 return self.bind(node.this)
             case exp.And() | exp.Or():
-                return self._connected(node)
+                return self._bind_chain(node)
             case exp.Not():
                 return BoundExpression(f"(NOT {self.coerce.boolean(self.bind(node.this)).sql})", SqlKind.BOOL)
             case exp.Literal():
@@ -165,7 +165,7 @@ class Binder:
                 return self._like(node, None)
             case exp.Escape() if isinstance(node.this, exp.Like):
                 bound = self._like(node.this, node.expression)
-                return _negated(bound) if node.this.args.get("negate") else bound
+                return _negate(bound) if node.this.args.get("negate") else bound
             case exp.DPipe():
                 left, right = (self.coerce.text(bound) for bound in self.bind_all([node.this, node.expression]))
                 return BoundExpression(f"({left.sql} || {right.sql})", SqlKind.TEXT)
@@ -222,23 +222,23 @@ class Binder:
             bound = BoundExpression(f"s3_instant({bound.sql})", SqlKind.INT)
         return f"{bound.sql}{direction(bool(term.args.get('desc')), term.args.get('nulls_first'))}"
 
-    def _connected(self, node: exp.Expression) -> BoundExpression:
+    def _bind_chain(self, node: exp.Expression) -> BoundExpression:
         """A chain of ANDs or ORs, evaluated from left to right: what can fail is skipped once the result is decided.
 
         `x <> '' AND CAST(x AS INT) > 1` must not fail on empty values; DataFusion would evaluate the cast on all.
         """
-        word, decided, number = ("AND", "FALSE", 0) if isinstance(node, exp.And) else ("OR", "TRUE", 1)
+        connector, decided, number = ("AND", "FALSE", 0) if isinstance(node, exp.And) else ("OR", "TRUE", 1)
         parts = [self.coerce.boolean(self.bind(part)).sql for part in chain(node)]
         # Conditions that cannot fail may be evaluated in any order.
         runs: list[tuple[str, bool]] = []
         for fails, group in groupby(parts, can_fail):
             run = list(group)
-            runs += [(part, True) for part in run] if fails else [(_halved(run, word), False)]
+            runs += [(part, True) for part in run] if fails else [(_balanced(run, connector), False)]
         if sum(fails for _, fails in runs) > _MAX_GUARDED:
-            return BoundExpression(_halved(parts, word), SqlKind.BOOL)
+            return BoundExpression(_balanced(parts, connector), SqlKind.BOOL)
         made, later = runs[-1]
         for part, fails in reversed(runs[:-1]):
-            both = f"({part} {word} {made})"
+            both = f"({part} {connector} {made})"
             # Through numbers, because DataFusion rewrites a boolean CASE to ANDs and ORs.
             guarded = f"(CASE WHEN {part} IS {decided} THEN {number} ELSE CAST({both} AS INT) END = 1)"
             made = guarded if later else both
@@ -266,7 +266,7 @@ class Binder:
 
     def _is(self, node: exp.Expression) -> BoundExpression:
         operand = node.expression
-        if isinstance(operand, exp.Var) and str(operand.this).upper() == MISSING_WORD:
+        if isinstance(operand, exp.Var) and str(operand.this).upper() == MISSING_KEYWORD:
             return self._is_missing(node.this)
         value = self.bind(node.this)
         if isinstance(operand, exp.Null):
@@ -278,7 +278,7 @@ class Binder:
         raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS requires NULL, MISSING, TRUE or FALSE")
 
     def _is_missing(self, node: exp.Expression) -> BoundExpression:
-        if isinstance(node, exp.Column) and is_missing_word(node):
+        if isinstance(node, exp.Column) and is_missing_keyword(node):
             return BoundExpression("TRUE", SqlKind.BOOL, constant=True)
         field = self.bind(node).field
         presence = None if field is None else self._relation.presence(field)
@@ -367,7 +367,7 @@ class Binder:
                 return BoundExpression(f"CAST({value.sql} AS DOUBLE)", kind)
 
     def _field(self, node: exp.Expression) -> BoundExpression:
-        if isinstance(node, exp.Column) and is_missing_word(node):
+        if isinstance(node, exp.Column) and is_missing_keyword(node):
             return NULL
         path = path_of(node)
         found = self._without_row(path)
@@ -403,7 +403,7 @@ def direction(descending: bool, nulls_first: bool | None) -> str:
     return f"{' DESC' if descending else ''}{nulls}"
 
 
-def _negated(bound: BoundExpression) -> BoundExpression:
+def _negate(bound: BoundExpression) -> BoundExpression:
     return BoundExpression(f"(NOT {bound.sql})", SqlKind.BOOL)
 
 
@@ -412,10 +412,10 @@ def can_fail(sql: str) -> bool:
     return _FALLIBLE.search(sql) is not None
 
 
-def _halved(parts: list[str], word: str) -> str:
+def _balanced(parts: list[str], connector: str) -> str:
     """A chain as a balanced tree, so that a long chain is not deep."""
     while len(parts) > 1:
-        paired = [f"({left} {word} {right})" for left, right in zip(parts[::2], parts[1::2], strict=False)]
+        paired = [f"({left} {connector} {right})" for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = paired + (parts[-1:] if len(parts) % 2 else [])
     return parts[0]
 

@@ -20,7 +20,7 @@ from .paths import FieldName, Index, Path, Step, Wildcard
 _MAX_DEPTH: Final = 100
 """Limit of nested parentheses; deeper nesting is not safe to parse."""
 
-MISSING_WORD: Final = "MISSING"
+MISSING_KEYWORD: Final = "MISSING"
 
 
 class _S3Select(Dialect):
@@ -45,8 +45,8 @@ class _S3Select(Dialect):
             """Also `IS [NOT] MISSING`."""
             start = self._index
             negated = self._match(TokenType.NOT)
-            if self._match_text_seq(MISSING_WORD):
-                found: Any = exp.Is(this=this, expression=exp.Var(this=MISSING_WORD))
+            if self._match_text_seq(MISSING_KEYWORD):
+                found: Any = exp.Is(this=this, expression=exp.Var(this=MISSING_KEYWORD))
                 return exp.Not(this=found) if negated else found
             self._retreat(start)
             return super()._parse_is(this)
@@ -72,12 +72,12 @@ def parse(expression: str, table: tuple[str, ...] = ()) -> ParsedSelect:
     """
     if len(expression.encode()) > MAX_EXPRESSION_BYTES:
         raise failure(SelectCode.EXPRESSION_TOO_LONG, f"expression is too long. maximum={MAX_EXPRESSION_BYTES}")
-    words = tokenize(expression)
-    _check_words(words)
-    words, named = _rename_source(words, table)
-    words, source = _extract_source(words)
+    sql_tokens = tokenize(expression)
+    _check_tokens(sql_tokens)
+    sql_tokens, named = _rename_source(sql_tokens, table)
+    sql_tokens, source = _extract_source(sql_tokens)
     try:
-        found = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(words, expression)
+        found = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(sql_tokens, expression)
     except ParseError as error:
         raise _parse_error(error) from error
     except RecursionError as error:
@@ -93,33 +93,33 @@ def parse(expression: str, table: tuple[str, ...] = ()) -> ParsedSelect:
 def tokenize(expression: str) -> list[Token]:
     """The tokens of an expression, with positions. Raises SelectError."""
     try:
-        words = list(_DIALECT.tokenize(expression))
+        sql_tokens = list(_DIALECT.tokenize(expression))
     except TokenError as error:
         cause = str(error.__cause__ or error)
         if "Missing" in cause or "unterminated" in cause.lower():
             raise failure(SelectCode.LEXER_INVALID_LITERAL, "unterminated quote") from error
         raise failure(SelectCode.LEXER_INVALID_CHAR, "invalid character in the expression") from error
-    for word in words:
-        if word.token_type is TokenType.UNKNOWN or (
-            word.token_type in (TokenType.PARAMETER, TokenType.PLACEHOLDER, TokenType.HASH, TokenType.DOLLAR)
+    for token in sql_tokens:
+        if token.token_type is TokenType.UNKNOWN or (
+            token.token_type in (TokenType.PARAMETER, TokenType.PLACEHOLDER, TokenType.HASH, TokenType.DOLLAR)
         ):
-            raise failure(SelectCode.LEXER_INVALID_CHAR, f"invalid character. found={word.text}")
-    return words
+            raise failure(SelectCode.LEXER_INVALID_CHAR, f"invalid character. found={token.text}")
+    return sql_tokens
 
 
-def _check_words(words: list[Token]) -> None:
+def _check_tokens(sql_tokens: list[Token]) -> None:
     """Check for errors that sqlglot accepts, or reports without a distinct message."""
-    while words and words[-1].token_type is TokenType.SEMICOLON:
-        words.pop()
-    if not words or words[0].token_type is not TokenType.SELECT:
-        if words and words[0].token_type is TokenType.WITH:
+    while sql_tokens and sql_tokens[-1].token_type is TokenType.SEMICOLON:
+        sql_tokens.pop()
+    if not sql_tokens or sql_tokens[0].token_type is not TokenType.SELECT:
+        if sql_tokens and sql_tokens[0].token_type is TokenType.WITH:
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "WITH is not supported")
-        found = words[0].text if words else "nothing"
+        found = sql_tokens[0].text if sql_tokens else "nothing"
         raise failure(SelectCode.PARSE_EXPECTED_KEYWORD, f"SELECT is expected. found={found}")
     depth = 0
-    for number, word in enumerate(words):
-        kind = word.token_type
-        following = words[number + 1].token_type if number + 1 < len(words) else None
+    for number, token in enumerate(sql_tokens):
+        kind = token.token_type
+        following = sql_tokens[number + 1].token_type if number + 1 < len(sql_tokens) else None
         if kind is TokenType.SEMICOLON:
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "one statement is expected")
         if kind is TokenType.L_PAREN:
@@ -130,7 +130,7 @@ def _check_words(words: list[Token]) -> None:
             depth -= 1
         if depth > _MAX_DEPTH:
             raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply")
-        if word.text.upper() == "CAST" and kind is not TokenType.IDENTIFIER and following is not TokenType.L_PAREN:
+        if token.text.upper() == "CAST" and kind is not TokenType.IDENTIFIER and following is not TokenType.L_PAREN:
             raise failure(SelectCode.PARSE_EXPECTED_LEFT_PAREN_AFTER_CAST, "( is expected after CAST")
         if kind is TokenType.CASE and following in (TokenType.END, None):
             raise failure(SelectCode.PARSE_EXPECTED_WHEN_CLAUSE, "WHEN is expected after CASE")
@@ -142,64 +142,64 @@ def _check_words(words: list[Token]) -> None:
         raise failure(SelectCode.PARSE_EXPECTED_RIGHT_PAREN_BUILTIN_FUNCTION_CALL, "a bracket is not closed")
 
 
-def _find_from(words: list[Token]) -> int:
+def _find_from(sql_tokens: list[Token]) -> int:
     """The position of the statement's FROM, not one of EXTRACT, TRIM or SUBSTRING."""
     depth = 0
-    for at, word in enumerate(words):
-        if word.token_type is TokenType.FROM and depth == 0:
+    for at, token in enumerate(sql_tokens):
+        if token.token_type is TokenType.FROM and depth == 0:
             return at
-        depth += (word.token_type is TokenType.L_PAREN) - (word.token_type is TokenType.R_PAREN)
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
     raise failure(SelectCode.PARSE_SELECT_MISSING_FROM, "FROM is expected")
 
 
-def _rename_source(words: list[Token], table: tuple[str, ...]) -> tuple[list[Token], str | None]:
+def _rename_source(sql_tokens: list[Token], table: tuple[str, ...]) -> tuple[list[Token], str | None]:
     """The tokens with `S3Object` in place of the table's name, and the last part of that name if it was used."""
     if not table:
-        return words, None
-    at = _find_from(words) + 1
+        return sql_tokens, None
+    at = _find_from(sql_tokens) + 1
     for name in (table, table[-1:], ("table",)):
         count = 2 * len(name) - 1
-        candidate = words[at : at + count]
-        dots = all(word.token_type is TokenType.DOT for word in candidate[1::2])
-        parts = [word.text.casefold() for word in candidate[::2]]
+        candidate = sql_tokens[at : at + count]
+        dots = all(token.token_type is TokenType.DOT for token in candidate[1::2])
+        parts = [token.text.casefold() for token in candidate[::2]]
         if len(candidate) == count and dots and parts == [*map(str.casefold, name)]:
             source = Token(TokenType.VAR, "S3Object", line=candidate[0].line, col=candidate[0].col)
-            return [*words[:at], source, *words[at + count :]], name[-1]
-    return words, None
+            return [*sql_tokens[:at], source, *sql_tokens[at + count :]], name[-1]
+    return sql_tokens, None
 
 
-def _extract_source(words: list[Token]) -> tuple[list[Token], Path]:
+def _extract_source(sql_tokens: list[Token]) -> tuple[list[Token], Path]:
     """The tokens without the path after FROM, and the path."""
-    at = _find_from(words)
+    at = _find_from(sql_tokens)
     if at == 1:
         raise failure(SelectCode.PARSE_EMPTY_SELECT, "the select list is empty")
     at += 1
-    if at >= len(words):
+    if at >= len(sql_tokens):
         raise failure(SelectCode.PARSE_EXPECTED_MEMBER, "S3Object is expected after FROM")
-    table = words[at]
+    table = sql_tokens[at]
     if table.text.upper() != "S3OBJECT" or table.token_type is TokenType.STRING:
         if table.token_type is TokenType.L_PAREN:
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "subqueries are not supported")
         raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, f"S3Object is expected after FROM. found={table.text}")
     steps: list[Step] = []
     after = at + 1
-    while after < len(words) and words[after].token_type in (TokenType.L_BRACKET, TokenType.DOT):
-        step, after = _parse_step(words, after)
+    while after < len(sql_tokens) and sql_tokens[after].token_type in (TokenType.L_BRACKET, TokenType.DOT):
+        step, after = _parse_step(sql_tokens, after)
         steps.append(step)
-    return [*words[: at + 1], *words[after:]], _from_root(steps)
+    return [*sql_tokens[: at + 1], *sql_tokens[after:]], _from_root(steps)
 
 
-def _parse_step(words: list[Token], at: int) -> tuple[Step, int]:
-    inner = words[at + 1] if at + 1 < len(words) else None
+def _parse_step(sql_tokens: list[Token], at: int) -> tuple[Step, int]:
+    inner = sql_tokens[at + 1] if at + 1 < len(sql_tokens) else None
     if inner is None:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "the path after FROM ends early")
-    if words[at].token_type is TokenType.DOT:
+    if sql_tokens[at].token_type is TokenType.DOT:
         if inner.token_type is TokenType.STAR:
             return Wildcard(fields=True), at + 2
         if inner.token_type in (TokenType.NUMBER, TokenType.STRING) or not re.match(r'[\w"]', inner.text):
             raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, f"a name is expected in a path. found={inner.text}")
         return FieldName(inner.text, inner.token_type is TokenType.IDENTIFIER), at + 2
-    if at + 2 >= len(words) or words[at + 2].token_type is not TokenType.R_BRACKET:
+    if at + 2 >= len(sql_tokens) or sql_tokens[at + 2].token_type is not TokenType.R_BRACKET:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "] is expected in the path after FROM")
     match inner.token_type:
         case TokenType.STAR:

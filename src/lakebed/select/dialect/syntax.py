@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from ..errors import SelectCode, failure
-from .parser import MISSING_WORD
+from .parser import MISSING_KEYWORD
 from .paths import FieldName, Index, Path, Step
 
 _MAX_DEPTH: Final = 64
@@ -77,12 +77,12 @@ def _indexed(node: exp.Bracket) -> Step:
     raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a number or a name in quotes is expected in brackets")
 
 
-def is_missing_word(node: exp.Column) -> bool:
+def is_missing_keyword(node: exp.Column) -> bool:
     """Whether it is the keyword MISSING rather than a column of that name."""
     identifier = node.this
     return (
         len(node.parts) == 1
         and isinstance(identifier, exp.Identifier)
         and not identifier.args.get("quoted")
-        and str(identifier.this).upper() == MISSING_WORD
+        and str(identifier.this).upper() == MISSING_KEYWORD
     )
