@@ -40,7 +40,7 @@ Request = Callable[[Caller], Awaitable[object]]
 
 
 def bob(operator: str, key: str, value: object, effect: str = "Deny") -> Caller:
-    """A caller caller may do everything but what meets the condition; with effect Allow, nothing but that."""
+    """A caller that may do everything but what meets the condition; with effect Allow, nothing but that."""
     limit = statement(effect, action="s3:*", resource="*", condition={operator: {key: value}})
     return user("bob", policy(EVERYTHING, limit) if effect == "Deny" else policy(limit))
 

@@ -70,7 +70,7 @@ async def test_bucket_is_in_the_path_or_the_host_by_option(
     monkeypatch: pytest.MonkeyPatch, path_style: bool | None, address: str
 ) -> None:
     with scripted_server(lambda _: written()) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)  # a proxy is request for whole addresses, which can be looked at
+        monkeypatch.setenv("http_proxy", proxy.url)  # a proxy receives absolute URLs, which can be inspected
         chosen = options("http://s3.invalid", path_style=path_style)
         storage = await connect_s3(chosen, machine(ENVIRON), capabilities=CONDITIONS_TRUSTED)
         await storage.put(Key("k"), b"")
