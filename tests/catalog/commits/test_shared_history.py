@@ -101,7 +101,7 @@ class _File(NamedTuple):
 
 async def _file(catalog: CatalogHarness, location: str) -> _File:
     row = await catalog.store.meta.row(
-        "SELECT o.content, c.base_file FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
+        "SELECT o.content, c.lender FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
         parse_location(location).key,
     )
     assert row is not None
@@ -160,7 +160,7 @@ async def test_every_file_reads_as_its_whole_document(catalog: CatalogHarness) -
         document = await catalog.files.read(one.entry.metadata_at)
         assert document == one.metadata.document == serialize_table(one.metadata.table)
     files = [await _file(catalog, one.entry.metadata_at) for one in committed]
-    assert len({file.base_file for file in files}) > 2, "there were several anchors"
+    assert len({file.base_file for file in files}) > 2, "there were several base files"
     assert {file.base_file for file in files} - {None} <= {file.content for file in files if file.base_file is None}
     await check_tables(catalog.store)
 
@@ -234,7 +234,7 @@ async def test_deleted_metadata_files_leave_no_blobs(catalog: CatalogHarness) ->
     assert shared > 5
     metadata_files = [key for key in await catalog.keys_in() if key.endswith(".metadata.json")]
     assert len(metadata_files) == 3
-    alive = await catalog.store.meta.rows("SELECT id FROM contents WHERE layout IS NOT NULL AND base_file IS NULL")
+    alive = await catalog.store.meta.rows("SELECT id FROM contents WHERE layout IS NOT NULL AND lender IS NULL")
     assert len(await catalog.store.stored_blobs()) == len(alive)
 
 
@@ -331,7 +331,7 @@ async def test_tables_of_a_transaction_share_their_own_history_only(catalog: Cat
         table = await catalog.metadata(name(one))
         assert len(table.snapshots) == 14
         assert await catalog.files.read((await catalog.entry(name(one))).metadata_at) == serialize_table(table)
-    base_files = await catalog.store.meta.rows("SELECT DISTINCT base_file FROM contents WHERE base_file IS NOT NULL")
+    base_files = await catalog.store.meta.rows("SELECT DISTINCT lender FROM contents WHERE lender IS NOT NULL")
     assert len(base_files) >= 2
     await check_tables(catalog.store)
 
