@@ -64,10 +64,10 @@ async def test_tables_are_those_of_the_external_catalog(lakes: TwoLakes) -> None
     assert listed["identifiers"] == [{"namespace": ["ns"], "name": "u"}]
     assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/tables/u")).status == 204
     await lakes.call_ok("DELETE", "/namespaces/ns/tables/u")
-    document = {"name": "again", "metadata-location": committed["metadata-location"]}
+    document = {"name": "registered", "metadata-location": committed["metadata-location"]}
     registered = await lakes.call_ok("POST", "/namespaces/ns/register", document)
     assert registered["metadata-location"] == committed["metadata-location"]
-    assert (await lakes.call("DELETE", "/namespaces/ns/tables/again?purgeRequested=true")).status == 204
+    assert (await lakes.call("DELETE", "/namespaces/ns/tables/registered?purgeRequested=true")).status == 204
     assert (await lakes.far.call("GET", "/lake/namespaces/ns/tables")).document["identifiers"] == []
 
 
@@ -109,9 +109,9 @@ async def test_views_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     await lakes.call_ok("POST", "/views/rename", renamed("v", "w"))
     assert (await lakes.call_ok("GET", "/namespaces/ns/views"))["identifiers"] == [{"namespace": ["ns"], "name": "w"}]
     await lakes.call_ok("DELETE", "/namespaces/ns/views/w")
-    document = {"name": "again", "metadata-location": replaced["metadata-location"]}
+    document = {"name": "registered", "metadata-location": replaced["metadata-location"]}
     assert (await lakes.call_ok("POST", "/namespaces/ns/register-view", document))["config"] == {}
-    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/views/again")).status == 204
+    assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/views/registered")).status == 204
 
 
 async def test_transactions_are_atomic(lakes: TwoLakes) -> None:
@@ -251,9 +251,9 @@ async def test_entity_tags_are_forwarded_both_ways(lakes: TwoLakes) -> None:
     tag = loaded.headers["etag"]
     assert (await lakes.call("GET", TABLE, if_none_match=tag)).status == 304
     await lakes.call_ok("POST", TABLE, SET)
-    again = await lakes.call("GET", TABLE, if_none_match=tag)
-    assert again.status == 200
-    assert again.headers["etag"] != tag
+    repeated = await lakes.call("GET", TABLE, if_none_match=tag)
+    assert repeated.status == 200
+    assert repeated.headers["etag"] != tag
     # A response with credentials has another tag.
     assert (await lakes.call("GET", TABLE, access="vended-credentials", if_none_match=tag)).status == 200
 
@@ -327,8 +327,8 @@ async def test_undecided_change_is_resolved_by_repeating_its_key(lakes: TwoLakes
     assert lost.error == (500, "CommitStateUnknownException")
     lakes.wire.loses_responses = False
     # The external catalog stored its response under the forwarded key.
-    again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
-    assert again.document["metadata"]["properties"]["k"] == "v"
+    repeated = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert repeated.document["metadata"]["properties"]["k"] == "v"
     assert (await lakes.events()).count("TableCommitted") == 1
     lakes.wire.take()
     third = await lakes.call("POST", TABLE, SET, idempotency_key=key)
@@ -353,8 +353,8 @@ async def test_undecided_change_stays_undecided_without_remote_keys(lakes: TwoLa
     lakes.wire.loses_responses = False
     lakes.wire.take()
     # A repetition could conflict with the change itself: the client would delete files in use.
-    again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
-    assert again.error == (500, "CommitStateUnknownException")
+    repeated = await lakes.call("POST", TABLE, SET, idempotency_key=key)
+    assert repeated.error == (500, "CommitStateUnknownException")
     assert lakes.wire.take() == []
 
 

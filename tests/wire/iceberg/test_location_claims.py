@@ -433,8 +433,8 @@ async def test_staging_again_replaces_the_earlier_staged_table(lake: Lake, engin
     """As after a failed engine, which left its files."""
     (keys, *_) = vended(await stage(lake, engine, "s3://lake/mine"))
     assert (await lake.send("PUT", "/lake/mine/data/f", b"rows", keys=keys)).status == 200
-    again = await stage(lake, engine, "s3://lake/mine")
-    assert again.status == 200, again.body
+    restaged = await stage(lake, engine, "s3://lake/mine")
+    assert restaged.status == 200, restaged.body
     assert (await create(lake, engine, "s3://lake/mine")).status == 200
 
 

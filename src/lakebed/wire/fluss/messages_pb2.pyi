@@ -144,7 +144,7 @@ class BucketOffset(_message.Message):
     log_end_offset: int
     def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
 
-class KeySnapshot(_message.Message):
+class BucketKvSnapshot(_message.Message):
     __slots__ = ("bucket_id", "snapshot_id", "log_offset")
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -975,8 +975,8 @@ class GetLatestKvSnapshotsResponse(_message.Message):
     LATEST_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     partition_id: int
-    latest_snapshots: _containers.RepeatedCompositeFieldContainer[KeySnapshot]
-    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., latest_snapshots: _Optional[_Iterable[_Union[KeySnapshot, _Mapping]]] = ...) -> None: ...
+    latest_snapshots: _containers.RepeatedCompositeFieldContainer[BucketKvSnapshot]
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., latest_snapshots: _Optional[_Iterable[_Union[BucketKvSnapshot, _Mapping]]] = ...) -> None: ...
 
 class GetKvSnapshotMetadataRequest(_message.Message):
     __slots__ = ("table_id", "partition_id", "bucket_id", "snapshot_id")
@@ -1117,8 +1117,8 @@ class ListKvSnapshotsResponse(_message.Message):
     ACTIVE_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     partition_id: int
-    active_snapshots: _containers.RepeatedCompositeFieldContainer[KeySnapshot]
-    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., active_snapshots: _Optional[_Iterable[_Union[KeySnapshot, _Mapping]]] = ...) -> None: ...
+    active_snapshots: _containers.RepeatedCompositeFieldContainer[BucketKvSnapshot]
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., active_snapshots: _Optional[_Iterable[_Union[BucketKvSnapshot, _Mapping]]] = ...) -> None: ...
 
 class CommittedOffset(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "log_end_offset", "max_timestamp")
@@ -1166,7 +1166,7 @@ class CommitLakeTableSnapshotRequest(_message.Message):
     snapshots: _containers.RepeatedCompositeFieldContainer[LakeSnapshotPaths]
     def __init__(self, tables: _Optional[_Iterable[_Union[CommittedSnapshot, _Mapping]]] = ..., snapshots: _Optional[_Iterable[_Union[LakeSnapshotPaths, _Mapping]]] = ...) -> None: ...
 
-class CommittedTable(_message.Message):
+class CommitTableResult(_message.Message):
     __slots__ = ("error_code", "error_message", "table_id")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -1179,8 +1179,8 @@ class CommittedTable(_message.Message):
 class CommitLakeTableSnapshotResponse(_message.Message):
     __slots__ = ("tables",)
     TABLES_FIELD_NUMBER: _ClassVar[int]
-    tables: _containers.RepeatedCompositeFieldContainer[CommittedTable]
-    def __init__(self, tables: _Optional[_Iterable[_Union[CommittedTable, _Mapping]]] = ...) -> None: ...
+    tables: _containers.RepeatedCompositeFieldContainer[CommitTableResult]
+    def __init__(self, tables: _Optional[_Iterable[_Union[CommitTableResult, _Mapping]]] = ...) -> None: ...
 
 class GetLakeSnapshotRequest(_message.Message):
     __slots__ = ("table_path", "snapshot_id", "readable")
@@ -1258,7 +1258,7 @@ class TableToTier(_message.Message):
     tiering_epoch: int
     def __init__(self, table_id: _Optional[int] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ..., tiering_epoch: _Optional[int] = ...) -> None: ...
 
-class HeardTable(_message.Message):
+class TieringTableResult(_message.Message):
     __slots__ = ("table_id", "error")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -1275,10 +1275,10 @@ class LakeTieringHeartbeatResponse(_message.Message):
     FAILED_TABLES_FIELD_NUMBER: _ClassVar[int]
     coordinator_epoch: int
     tiering_table: TableToTier
-    tiering_tables: _containers.RepeatedCompositeFieldContainer[HeardTable]
-    finished_tables: _containers.RepeatedCompositeFieldContainer[HeardTable]
-    failed_tables: _containers.RepeatedCompositeFieldContainer[HeardTable]
-    def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[TableToTier, _Mapping]] = ..., tiering_tables: _Optional[_Iterable[_Union[HeardTable, _Mapping]]] = ..., finished_tables: _Optional[_Iterable[_Union[HeardTable, _Mapping]]] = ..., failed_tables: _Optional[_Iterable[_Union[HeardTable, _Mapping]]] = ...) -> None: ...
+    tiering_tables: _containers.RepeatedCompositeFieldContainer[TieringTableResult]
+    finished_tables: _containers.RepeatedCompositeFieldContainer[TieringTableResult]
+    failed_tables: _containers.RepeatedCompositeFieldContainer[TieringTableResult]
+    def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[TableToTier, _Mapping]] = ..., tiering_tables: _Optional[_Iterable[_Union[TieringTableResult, _Mapping]]] = ..., finished_tables: _Optional[_Iterable[_Union[TieringTableResult, _Mapping]]] = ..., failed_tables: _Optional[_Iterable[_Union[TieringTableResult, _Mapping]]] = ...) -> None: ...
 
 class TableOffsets(_message.Message):
     __slots__ = ("table_id", "table_path", "bucket_offsets")
@@ -1352,7 +1352,7 @@ class AclFilter(_message.Message):
     permission: int
     def __init__(self, resource_name: _Optional[str] = ..., resource_type: _Optional[int] = ..., principal_name: _Optional[str] = ..., principal_type: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
 
-class AnsweredAcl(_message.Message):
+class AclResult(_message.Message):
     __slots__ = ("acl", "error_code", "error_message")
     ACL_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -1371,8 +1371,8 @@ class CreateAclsRequest(_message.Message):
 class CreateAclsResponse(_message.Message):
     __slots__ = ("acls",)
     ACLS_FIELD_NUMBER: _ClassVar[int]
-    acls: _containers.RepeatedCompositeFieldContainer[AnsweredAcl]
-    def __init__(self, acls: _Optional[_Iterable[_Union[AnsweredAcl, _Mapping]]] = ...) -> None: ...
+    acls: _containers.RepeatedCompositeFieldContainer[AclResult]
+    def __init__(self, acls: _Optional[_Iterable[_Union[AclResult, _Mapping]]] = ...) -> None: ...
 
 class ListAclsRequest(_message.Message):
     __slots__ = ("acl_filter",)
@@ -1392,21 +1392,21 @@ class DropAclsRequest(_message.Message):
     acl_filters: _containers.RepeatedCompositeFieldContainer[AclFilter]
     def __init__(self, acl_filters: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ...) -> None: ...
 
-class DroppedAcls(_message.Message):
+class DropAclsResult(_message.Message):
     __slots__ = ("matching_acls", "error_code", "error_message")
     MATCHING_ACLS_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    matching_acls: _containers.RepeatedCompositeFieldContainer[AnsweredAcl]
+    matching_acls: _containers.RepeatedCompositeFieldContainer[AclResult]
     error_code: int
     error_message: str
-    def __init__(self, matching_acls: _Optional[_Iterable[_Union[AnsweredAcl, _Mapping]]] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+    def __init__(self, matching_acls: _Optional[_Iterable[_Union[AclResult, _Mapping]]] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DropAclsResponse(_message.Message):
     __slots__ = ("filter_results",)
     FILTER_RESULTS_FIELD_NUMBER: _ClassVar[int]
-    filter_results: _containers.RepeatedCompositeFieldContainer[DroppedAcls]
-    def __init__(self, filter_results: _Optional[_Iterable[_Union[DroppedAcls, _Mapping]]] = ...) -> None: ...
+    filter_results: _containers.RepeatedCompositeFieldContainer[DropAclsResult]
+    def __init__(self, filter_results: _Optional[_Iterable[_Union[DropAclsResult, _Mapping]]] = ...) -> None: ...
 
 class DescribedConfig(_message.Message):
     __slots__ = ("key", "value", "source")

@@ -80,10 +80,10 @@ async def test_plan_previews_tasks_and_submits_them_on_request(admin: Admin) -> 
     (task,) = (await admin.call("GET", "/tasks")).document["tasks"]
     assert enacted.document["planned"] == plan["planned"]
     assert [(one["id"], one["order"]["job"]) for one in enacted.document["tasks"]] == [(task["id"], "compact-table")]
-    again = (await admin.call("POST", "/tables/lake/ns/t/plan")).document
-    assert again["planned"] == []
-    assert "a task for it is open" in again["quiet"][0]["reason"]
-    assert [one["id"] for one in again["tasks"]] == [task["id"]]
+    repeated = (await admin.call("POST", "/tables/lake/ns/t/plan")).document
+    assert repeated["planned"] == []
+    assert "a task for it is open" in repeated["quiet"][0]["reason"]
+    assert [one["id"] for one in repeated["tasks"]] == [task["id"]]
 
 
 async def test_submitting_a_plan_requires_permission_to_maintain(admin: Admin) -> None:

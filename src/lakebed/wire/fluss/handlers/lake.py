@@ -137,8 +137,8 @@ def _reports(messages: Iterable[pb.TieredTable]) -> list[TieringReport]:
     ]
 
 
-def _report_results(results: Iterable[ReportResult]) -> list[pb.HeardTable]:
+def _report_results(results: Iterable[ReportResult]) -> list[pb.TieringTableResult]:
     return [
-        pb.HeardTable(table_id=table_id, error=None if failure is None else failure_message(failure))
+        pb.TieringTableResult(table_id=table_id, error=None if failure is None else failure_message(failure))
         for table_id, failure in results
     ]
