@@ -15,7 +15,7 @@ from lakebed.events.names import (
 )
 
 N = EventName
-COMPOUNDS = [name for name in EventName if name.is_wildcard and name is not N.EVERYTHING]
+WILDCARDS = [name for name in EventName if name.is_wildcard and name is not N.EVERYTHING]
 
 
 def test_single_events_and_their_bits_are_stable() -> None:
@@ -52,7 +52,7 @@ def test_everything_has_all_single_events_and_cannot_be_parsed() -> None:
         parse_name("")
 
 
-@given(st.sampled_from([*SINGLES, *COMPOUNDS]))
+@given(st.sampled_from([*SINGLES, *WILDCARDS]))
 def test_name_round_trips(name: EventName) -> None:
     assert parse_name(name.value) is name
     assert all(single in SINGLES for single in name.singles)
@@ -82,7 +82,7 @@ def test_internal_and_audit_names_are_rejected() -> None:
             parse_name(internal.value)
     with pytest.raises(InvalidInput):
         parse_name("kms:Key:Rotated")
-    stars = mask_of(COMPOUNDS) | N.EVERYTHING.mask
+    stars = mask_of(WILDCARDS) | N.EVERYTHING.mask
     assert not any(name.mask & stars for name in EventName if name.ordinal >= 48)
 
 

@@ -21,7 +21,7 @@ from tests.objects.stores import ROOT, user
 
 from .conftest import DeliveryHarness, FakeTargets, a_target, open_harness
 
-URL = "https://fake_targets.example/events"
+URL = "https://receiver.example/events"
 UNPRIVILEGED = user("unprivileged")
 MANAGER = user(
     "manager",

@@ -52,7 +52,7 @@ async def test_uploaded_file_is_registered_with_version_and_etag() -> None:
     ("message", "why"),
     [
         (upload_message(kind="ObjectRemoved:Delete"), "not an upload"),
-        (upload_message("elsewhere/a.csv"), "outside the target.s source"),
+        (upload_message("elsewhere/a.csv"), "outside the target's source"),
         (upload_message(form=Form.LAKEBED), "in the form s3"),
         (dataclasses.replace(upload_message(), body=b"noise"), "in the form s3"),
         (dataclasses.replace(upload_message(), key="landing/in/other"), "another file"),
