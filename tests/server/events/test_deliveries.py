@@ -20,7 +20,7 @@ def settings_on(folder: Path) -> Settings:
     return Settings(server=ServerSettings(data=folder / "data"))
 
 
-async def test_whoever_takes_its_place_in_a_server_delivers_at_once_and_another_server_does_not(tmp_path: Path) -> None:
+async def test_successor_in_the_same_server_takes_the_lease_at_once_and_another_server_does_not(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     identity = establish_identity(settings)
     async with compose(settings, identity, "here:run-a") as killed:
@@ -31,7 +31,7 @@ async def test_whoever_takes_its_place_in_a_server_delivers_at_once_and_another_
         assert await successor.dispatcher._held.acquire()
 
 
-async def test_nothing_is_left_open_when_it_ends_or_cannot_begin(tmp_path: Path) -> None:
+async def test_no_files_stay_open_after_stop_or_failed_start(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     identity = establish_identity(settings)
     before = open_descriptors()
@@ -49,7 +49,7 @@ async def test_nothing_is_left_open_when_it_ends_or_cannot_begin(tmp_path: Path)
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_it_stands_behind_those_who_answer_and_is_told_to_be_there(tmp_path: Path) -> None:
+def test_delivery_process_has_the_lowest_priority_and_a_metric(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         wait_until(lambda: '"ready"' in server.log_text(), "all are ready")
         (delivering,) = deliveries_of(server)

@@ -29,7 +29,7 @@ on_failure = "allow"
 """
 
 
-def test_listeners_are_those_of_the_settings_in_their_order() -> None:
+def test_listeners_follow_the_order_of_the_settings() -> None:
     settings = load_settings(file=SettingsFile("lakebed.toml", GOOD)).settings
     python, hook = read_listeners(settings.listeners, ManualClock())
     assert python.name == "tests.governance.listeners.samples:Asynchronous"
@@ -38,7 +38,7 @@ def test_listeners_are_those_of_the_settings_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (
             ('operations = ["DROP_TABLE"]', 'operations = ["DROP"]'),
@@ -56,20 +56,20 @@ def test_listeners_are_those_of_the_settings_in_their_order() -> None:
         ((SECRET.reveal(), "hunter2"), "listeners.hooks.review.secret: expected whsec_"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_their_path(change: tuple[str, str], told: str) -> None:
+def test_invalid_listener_settings_are_rejected_by_path(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         load_settings(file=SettingsFile("lakebed.toml", GOOD.replace(*change)))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-def test_plain_http_is_for_who_allows_it() -> None:
+def test_plain_http_requires_allow_http() -> None:
     allowed = GOOD.replace("[listeners]", "[listeners]\nallow_http = true")
     loaded = load_settings(file=SettingsFile("lakebed.toml", allowed.replace("https://", "http://")))
     assert loaded.settings.listeners.hooks["review"].url.startswith("http://")
 
 
-def test_a_hook_that_names_no_operations_is_asked_about_all() -> None:
+def test_hook_without_operations_receives_all() -> None:
     hook = ListenerHook("https://review.example/", SECRET)
     (found,) = read_listeners(ListenersSettings(hooks={"h": hook}), ManualClock())
     assert found.operations == frozenset(Operation)

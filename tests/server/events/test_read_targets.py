@@ -1,4 +1,4 @@
-"""Targets as the settings have them."""
+"""Targets in the settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read(text: str = GOOD) -> dict[str, TargetRecord]:
     return read_targets(settings, target_types(settings, ManualClock(), nowhere))
 
 
-def test_targets_are_those_of_the_settings() -> None:
+def test_targets_are_read_from_settings() -> None:
     assert read() == {
         "warehouse:webhook": TargetRecord(
             "warehouse",
@@ -58,14 +58,14 @@ def test_targets_are_those_of_the_settings() -> None:
     }
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_of_settings_masks_secrets() -> None:
     loaded = load()
     for text in (repr(loaded.settings), describe(loaded), repr(read())):
         assert SECRET not in text
     assert "skip_tls_verify" in describe(loaded)
 
 
-def test_one_can_be_named_in_the_environment() -> None:
+def test_target_can_be_set_in_the_environment() -> None:
     spelled = f'{{type = "webhook", settings = {{endpoint = "http://127.0.0.1/", secret = "{SECRET}"}}}}'
     settings = load_settings(environ={"LAKEBED_TARGETS__NAMED__R": spelled}).settings.targets
     (record,) = read_targets(settings, target_types(settings, ManualClock(), nowhere)).values()
@@ -75,14 +75,14 @@ def test_one_can_be_named_in_the_environment() -> None:
 @pytest.mark.parametrize(
     "spelled", ["{type = hunter2", "hunter2", '["hunter2"]', "{type = 1, settings = {a = hunter2}}"]
 )
-def test_one_that_is_misspelled_is_not_quoted(spelled: str) -> None:
+def test_invalid_environment_value_is_not_quoted(spelled: str) -> None:
     with pytest.raises(InvalidSetting, match=r"^targets\.named\.r: ") as caught:
         load_settings(environ={"LAKEBED_TARGETS__NAMED__R": spelled})
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (("https://receiver", "http://receiver"), "targets.named.warehouse.settings.endpoint: endpoint must be https"),
         (('["Table*", "AFTER_DROP_VIEW"]', "[]"), "targets.named.warehouse.kinds: subject requires kinds"),
@@ -101,12 +101,12 @@ def test_one_that_is_misspelled_is_not_quoted(spelled: str) -> None:
         (("named.warehouse", 'named."a b"'), "expected a name"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_path(change: tuple[str, str], told: str) -> None:
+def test_invalid_target_settings_are_rejected_by_path(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         read(GOOD.replace(*change))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-def test_plain_http_is_for_who_allows_it() -> None:
+def test_plain_http_requires_allow_http() -> None:
     assert read("[targets]\nallow_http = true\n" + GOOD.replace("https://", "http://"))

@@ -1,4 +1,4 @@
-"""A running server that tells a receiver of every request, by whichever protocol it came."""
+"""The request log of a running server, delivered to a receiver."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SECRET = new_secret()
 
 
 def entries(receiver: Receiver) -> list[dict[str, Any]]:
-    """The entries of the audit log that came, each once, in the order of their requests."""
+    """The received audit log entries, without duplicates, in the order of their requests."""
     found = {entry["requestID"]: entry for one in receiver.requests() if "version" in (entry := json.loads(one.body))}
     return sorted(found.values(), key=lambda entry: entry["time"])
 
 
-def s3_of(server: RunningServer) -> Any:  # Any: boto3 makes its clients at run time
+def s3_of(server: RunningServer) -> Any:  # Any: boto3 creates its clients at run time
     return boto3.client(
         "s3",
         endpoint_url=server.endpoint,
@@ -46,7 +46,7 @@ def named(receiver: Receiver, event: str) -> list[dict[str, Any]]:
     return [entry for entry in entries(receiver) if entry["event"] == event]
 
 
-def test_every_request_is_told_of_on_every_protocol_and_no_secret_is(tmp_path: Path) -> None:
+def test_requests_of_every_protocol_are_recorded_without_secrets(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data", workers=1) as server,
@@ -66,10 +66,10 @@ def test_every_request_is_told_of_on_every_protocol_and_no_secret_is(tmp_path: P
         call("POST", "/iceberg/v1/lake/namespaces", document={"namespace": ["ns"]})
         call("GET", "/api/management/v1/catalogs")
         client.targets.list()
-        form = {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": "a-secret-of-a-form"}
+        form = {"grant_type": "client_credentials", "client_id": "unknown", "client_secret": "a-secret-of-a-form"}
         assert requests.post(f"{server.endpoint}/v1/oauth/tokens", data=form, timeout=60).status_code == 401
         assert requests.get(f"{server.endpoint}/health/ready", timeout=60).status_code == 200
-        # None waits for another: the last may well arrive first.
+        # Entries are unordered.
         asked = Counter({"s3:PutObject": 1, "s3:GetObject": 3, "iceberg:createNamespace": 1})
         asked.update(["management:listCatalogs", "admin:listTargets", "oauth:getToken"])
         wait_until(lambda: asked <= Counter(entry["event"] for entry in entries(receiver)), "every request arrives")
@@ -89,15 +89,15 @@ def test_every_request_is_told_of_on_every_protocol_and_no_secret_is(tmp_path: P
         assert named(receiver, "management:listCatalogs")
         assert named(receiver, "admin:listTargets")
         assert not [entry for entry in entries(receiver) if entry["requestPath"].startswith("/health")]
-        told = json.dumps(entries(receiver))
+        recorded = json.dumps(entries(receiver))
         signature = presigned.partition("X-Amz-Signature=")[2].partition("&")[0]
         for secret in (server.secret_key, SECRET.reveal(), "a-secret-of-a-form", signature, "token=abc"):
             assert secret
-            assert secret not in told
+            assert secret not in recorded
         assert "lakebed_unrecorded_requests_total" in requests.get(f"{server.endpoint}/metrics", timeout=60).text
 
 
-def test_a_target_that_is_this_very_server_makes_no_requests_of_its_own_requests(tmp_path: Path) -> None:
+def test_target_that_points_to_the_server_itself_causes_no_loop(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data", workers=1) as server,
@@ -108,17 +108,17 @@ def test_a_target_that_is_this_very_server_makes_no_requests_of_its_own_requests
         client.targets.put("webhook", "audit", {"endpoint": receiver.url, "secret": SECRET.reveal()}, requests=True)
         assert requests.get(f"{server.endpoint}/sales/k", timeout=60).status_code == 404
         wait_until(lambda: client.targets.get("webhook", "myself").waiting >= 1, "what was sent to itself is refused")
-        # Who passes for us without a proof is told of.
+        # A request without a valid proof is recorded.
         forged = {"Lakebed-Delivery": "req_1.00", "webhook-id": "req_1", "User-Agent": "lakebed"}
         assert requests.post(f"{server.endpoint}/sales", headers=forged, timeout=60).status_code >= 400
         wait_until(
             lambda: any(entry.get("userAgent") == "lakebed" for entry in entries(receiver)), "the forged one arrives"
         )
         posts = [entry for entry in entries(receiver) if entry["tags"]["method"] == "POST"]
-        assert len(posts) == 1, "and none of those that we sent"
+        assert len(posts) == 1, "the server's own messages are not recorded"
 
 
-def test_requests_of_the_last_moment_arrive_after_a_graceful_stop(tmp_path: Path) -> None:
+def test_last_requests_before_a_graceful_stop_arrive(tmp_path: Path) -> None:
     with running_receiver(tmp_path / "receiver", SECRET) as receiver:
         config = tmp_path / "lakebed.toml"
         config.write_text(
@@ -133,7 +133,7 @@ def test_requests_of_the_last_moment_arrive_after_a_graceful_stop(tmp_path: Path
         )
         receiver.break_down()
         with running_server(tmp_path / "data", "--config", str(config), workers=1) as server:
-            # The first request that there is, and the last.
+            # The first and the last request.
             assert requests.get(f"{server.endpoint}/at-once", timeout=60).status_code == 404
             server.process.terminate()
             server.process.wait(60)

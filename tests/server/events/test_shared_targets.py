@@ -1,4 +1,4 @@
-"""Several targets, of one deployment or of two, that write to one honker file."""
+"""Several targets, of one or two deployments, on one honker file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def server_on(data: Path) -> AbstractContextManager[RunningServer]:
-    """A server that can import honker, which is in the cache of the tests."""
+    """A server that can import honker from the test cache."""
     found = find_spec("honker")
     assert found is not None
     assert found.origin is not None
@@ -81,7 +81,7 @@ def test_two_deployments_on_one_file_each_deliver_every_event(tmp_path: Path, fi
             server = stack.enter_context(server_on(tmp_path / name))
             clients.append(stack.enter_context(LakebedClient(access=access_to(server))))
         for client in clients:
-            # The same target, and events of the same numbers, in both.
+            # The same target name and event numbers in both deployments.
             put_target(client, file, "shared")
             for bucket in BUCKETS:
                 client._connection.call("PUT", f"/{bucket}")

@@ -1,4 +1,4 @@
-"""A running server that posts what happens to a receiver that is a process of its own."""
+"""A running server with a webhook receiver in a separate process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_lake(server: RunningServer) -> LakebedClient:
 
 
 def post_to(client: LakebedClient, receiver: Receiver, *kinds: str) -> None:
-    """Have events posted to a receiver, from now on."""
+    """Add a webhook target for the receiver."""
     client.targets.put("webhook", "r", {"endpoint": receiver.url, "secret": SECRET.reveal()}, kinds=kinds)
 
 
@@ -52,7 +52,7 @@ def arrived(receiver: Receiver, *subjects: str) -> None:
     wait_until(lambda: set(subjects) <= set(receiver.subjects()), f"{subjects} arrive")
 
 
-def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path: Path) -> None:
+def test_events_are_posted_signed_and_with_their_operation(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data") as server,
@@ -66,14 +66,14 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         assert (created["kind"], created["type"]) == ("TableCreated", "AFTER_CREATE_TABLE")
         assert (committed["kind"], committed["type"]) == ("TableCommitted", "AFTER_UPDATE_TABLE")
         assert committed["subject"] == "lake/ns/t"
-        (told,) = [one for one in client.targets.list() if one.name == "r"]
-        assert (told.waiting, told.dead) == (0, 0)
-        # Counted once the cursor has moved, which may be a moment after the receiver has them.
+        (found,) = [one for one in client.targets.list() if one.name == "r"]
+        assert (found.waiting, found.dead) == (0, 0)
+        # Counted once the cursor has moved, shortly after the delivery.
         sent = 'lakebed_target_delivered_events_total{target="r",type="webhook"} 2'
         wait_until(lambda: sent in requests.get(f"{server.endpoint}/metrics", timeout=60).text, "both are counted")
 
 
-def test_an_operation_is_not_that_of_what_follows_on_the_same_connection(tmp_path: Path) -> None:
+def test_operation_does_not_leak_to_later_requests_of_the_connection(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", workers=1) as server, a_lake(server) as client:
         make_table(client, "t")
         commit(client, "t", 1)
@@ -85,7 +85,7 @@ def test_an_operation_is_not_that_of_what_follows_on_the_same_connection(tmp_pat
         assert events["ObjectCreated:Put", "plain/key"] == ""
 
 
-def test_a_message_that_is_kept_and_sent_again_is_refused(tmp_path: Path) -> None:
+def test_replayed_message_is_rejected(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data") as server,
@@ -96,10 +96,10 @@ def test_a_message_that_is_kept_and_sent_again_is_refused(tmp_path: Path) -> Non
         arrived(receiver, "lake/ns/t")
         (kept,) = receiver.requests()
         headers = {name: value for name, value in kept.headers.items() if name.lower().startswith("webhook-")}
-        # At once: it is known already, and nothing comes of it.
+        # At once: accepted as a duplicate, without effect.
         assert fetch("POST", receiver.url, headers=headers, body=kept.body).status == 200
         assert len(receiver.accepted()) == 1
-        # Later, or with another time, or another body: it is refused.
+        # Later, or with another timestamp or body: rejected.
         later = {**headers, "Webhook-Timestamp": str(int(time.time()) + 400)}
         later.pop("webhook-timestamp", None)
         assert fetch("POST", receiver.url, headers=later, body=kept.body).status == 401
@@ -108,7 +108,7 @@ def test_a_message_that_is_kept_and_sent_again_is_refused(tmp_path: Path) -> Non
         assert len(receiver.accepted()) == 1
 
 
-def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: Path) -> None:
+def test_recovered_receiver_gets_all_events_in_order(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data") as server,
@@ -121,7 +121,7 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
         for number in range(3):
             commit(client, "a", number)
             commit(client, "b", number)
-        # The table that fails holds no other up.
+        # Other tables are not blocked.
         wait_until(lambda: receiver.subjects() == ["lake/ns/b"] * 4, "all of b arrives")
         wait_until(lambda: client.targets.get("webhook", "r").waiting == 4, "all of a waits")
         assert client.targets.get("webhook", "r").failure == "error response. status=500 reason=Internal Server Error"
@@ -134,7 +134,7 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
         assert len(of_a) == 4
 
 
-def test_a_dead_letter_is_seen_and_tried_again(tmp_path: Path) -> None:
+def test_dead_letter_is_listed_and_redriven(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data", "--set", "targets.max_attempts=1") as server,
@@ -156,7 +156,7 @@ def test_a_dead_letter_is_seen_and_tried_again(tmp_path: Path) -> None:
         wait_until(lambda: client.targets.get("webhook", "r").dead == 0, "nothing is left")
 
 
-def test_nothing_is_lost_when_the_server_is_killed_in_between(tmp_path: Path) -> None:
+def test_no_event_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
     folder = tmp_path / "receiver"
     server = start_server(tmp_path / "data")
     try:
@@ -165,7 +165,7 @@ def test_nothing_is_lost_when_the_server_is_killed_in_between(tmp_path: Path) ->
             post_to(client, receiver, "TableCreated")
             make_table(client, "t0")
             arrived(receiver, "lake/ns/t0")
-        # The receiver is gone: what happens now cannot be told, and some of it was tried in vain.
+        # The receiver is down: deliveries fail.
         with LakebedClient(access=access_to(server)) as client:
             make_table(client, "t1")
             wait_until(lambda: client.targets.get("webhook", "r").waiting == 1, "one waits")
@@ -180,7 +180,7 @@ def test_nothing_is_lost_when_the_server_is_killed_in_between(tmp_path: Path) ->
         server.kill()
 
 
-def test_another_process_takes_over_from_the_one_that_was_killed(tmp_path: Path) -> None:
+def test_another_process_takes_over_after_a_kill(tmp_path: Path) -> None:
     with (
         running_receiver(tmp_path / "receiver", SECRET) as receiver,
         running_server(tmp_path / "data") as server,
@@ -196,7 +196,7 @@ def test_another_process_takes_over_from_the_one_that_was_killed(tmp_path: Path)
             arrived(receiver, f"lake/ns/t{number}")
 
 
-def test_targets_of_the_settings_are_served_too(tmp_path: Path) -> None:
+def test_targets_of_the_settings_receive_events(tmp_path: Path) -> None:
     with running_receiver(tmp_path / "receiver", SECRET) as receiver:
         configured = f'{{endpoint = "{receiver.url}", secret = "{SECRET.reveal()}"}}'
         target = f'{{type = "webhook", settings = {configured}, kinds = ["AFTER_CREATE_TABLE"]}}'
@@ -206,14 +206,14 @@ def test_targets_of_the_settings_are_served_too(tmp_path: Path) -> None:
         ):
             wait_until(lambda: client.targets.get("webhook", "r").after is not None, "it has its place")
             make_table(client, "t")
-            # The metadata file is an object, which came of the same operation.
+            # The metadata file is an object of the same operation.
             wait_until(lambda: "TableCreated" in [event["kind"] for event in receiver.accepted()], "it arrives")
             assert {event["type"] for event in receiver.accepted()} == {"AFTER_CREATE_TABLE"}
             assert client.targets.get("webhook", "r").origin == "settings"
             assert SECRET.reveal() not in server.log_text()
 
 
-def test_a_hook_over_http_vetoes_and_what_it_refused_is_in_the_audit_trail(tmp_path: Path) -> None:
+def test_http_hook_vetoes_and_the_audit_log_records_it(tmp_path: Path) -> None:
     with running_receiver(tmp_path / "receiver", SECRET) as receiver:
         url = receiver.url.replace("/events", "/veto")
         hook = f'{{url = "{url}", secret = "{SECRET.reveal()}", operations = ["DROP_*", "COMMIT_TRANSACTION"]}}'
@@ -235,7 +235,7 @@ def test_a_hook_over_http_vetoes_and_what_it_refused_is_in_the_audit_trail(tmp_p
             assert client._connection.call("DELETE", path.removeprefix(server.endpoint)).status == 204
 
 
-def test_a_listener_in_python_vetoes_and_a_wrong_one_stops_the_start(tmp_path: Path) -> None:
+def test_python_listener_vetoes_and_an_invalid_one_prevents_the_start(tmp_path: Path) -> None:
     listener = "tests.governance.listeners.samples:Plain"
     with (
         running_server(tmp_path / "data", "--set", f"listeners.python={listener}") as server,
@@ -246,23 +246,23 @@ def test_a_listener_in_python_vetoes_and_a_wrong_one_stops_the_start(tmp_path: P
         refused = client._connection._send("POST", "/iceberg/v1/lake/namespaces/ns/tables", {}, document, 0)
         assert refused.status == 403
         assert b"on mondays never" in refused.body
-    with pytest.raises(RuntimeError, match=r"listeners\.python: no\.such:Thing"):
-        start_server(tmp_path / "other", "--set", "listeners.python=no.such:Thing")
+    with pytest.raises(RuntimeError, match=r"listeners\.python: no\.such:Class"):
+        start_server(tmp_path / "other", "--set", "listeners.python=no.such:Class")
 
 
-def test_refused_attempts_are_written_even_if_the_server_ends_at_once(tmp_path: Path) -> None:
+def test_refused_attempts_are_recorded_before_an_immediate_stop(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data")
     try:
         assert requests.get(f"{server.endpoint}/iceberg/v1/lake/namespaces", timeout=60).status_code == 401
-        asked = {"grant_type": "client_credentials", "client_id": "somebody", "client_secret": "guess"}
+        asked = {"grant_type": "client_credentials", "client_id": "unknown", "client_secret": "guess"}
         token = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=asked, timeout=60)
         assert token.status_code == 401
         assert server.stop() == 0
         server = start_server(tmp_path / "data", port=server.port)
         with LakebedClient(access=access_to(server)) as client:
             events = client.audit.read(kinds=["Attempt*"]).events
-        told = {(event.payload["edge"], event.payload["route"], event.subject) for event in events}
-        assert told == {("catalog", "listNamespaces", "lake"), ("oauth", "getToken", "somebody")}
+        found = {(event.payload["edge"], event.payload["route"], event.subject) for event in events}
+        assert found == {("catalog", "listNamespaces", "lake"), ("oauth", "getToken", "unknown")}
         assert {event.payload["source_ip"] for event in events} == {"127.0.0.1"}
     finally:
         server.kill()
