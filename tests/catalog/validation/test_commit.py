@@ -499,7 +499,7 @@ class TestObjects:
         snapshot = lake.document["snapshots"][-1]
         del snapshot["manifest-list"]
         snapshot["manifests"] = [lake.lines[0].path]
-        await refused(lake, base, "needs a manifest-list")
+        await refused(lake, base, "requires a manifest-list")
 
     async def test_lost_manifest_list_of_the_parent(self) -> None:
         lake = Lake()

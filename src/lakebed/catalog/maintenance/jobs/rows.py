@@ -84,7 +84,6 @@ QUARANTINED_DUE: Final = (
 QUARANTINED_BY_KEY: Final = f"SELECT {_QUARANTINED} FROM quarantined_objects WHERE bucket = ? AND held_key = ?"  # noqa: S608
 DELETE_QUARANTINED: Final = "DELETE FROM quarantined_objects WHERE bucket = ? AND held_key = ?"
 EXTEND_QUARANTINE: Final = "UPDATE quarantined_objects SET purge_ms = ? WHERE bucket = ? AND held_key = ?"
-QUARANTINED_COUNT: Final = "SELECT COUNT(*) FROM quarantined_objects WHERE job = ?"
 QUARANTINED_OF_TABLE: Final = (
     "SELECT q.job, COUNT(*) FROM quarantined_objects q WHERE q.entry = ? GROUP BY q.job ORDER BY MAX(q.moved_ms) DESC"
 )
