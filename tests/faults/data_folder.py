@@ -104,9 +104,9 @@ async def miscounted_contents(store: SqliteStore) -> list[tuple[int, int, int]]:
     for table in ("objects", "versions"):
         for (content,) in await store.rows(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
             found[content] += 1
-    # A content that borrows holds a share of the one that it borrows from.
-    for (lender,) in await store.rows("SELECT lender FROM contents WHERE lender IS NOT NULL"):
-        found[lender] += 1
+    # A composed content counts as a reference to its base content.
+    for (base,) in await store.rows("SELECT lender FROM contents WHERE lender IS NOT NULL"):
+        found[base] += 1
     kept: dict[int, int] = {row[0]: row[1] for row in await store.rows("SELECT id, refs FROM contents")}
     return [(id, kept.get(id, 0), found[id]) for id in kept.keys() | found if kept.get(id, 0) != found[id]]
 

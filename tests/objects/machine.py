@@ -395,7 +395,7 @@ class ObjectMachine(RuleBasedStateMachine):
     def clean_up(self) -> None:
         """The sweep deletes garbage and nothing else: no step leaves an orphan."""
         due = self.run(self.store.meta.rows("SELECT id FROM garbage"))
-        assert self.run(self.store.sweeper.sweep()) == SweepReport(garbage=len(due))
+        assert self.run(self.store.orphan_sweep.sweep()) == SweepReport(garbage=len(due))
         assert self.run(self.store.meta.rows("SELECT id FROM garbage")) == []
 
     @invariant()

@@ -106,7 +106,7 @@ class ObjectStore:
     meta: MetaStore
     storage: ObjectStorage
     garbage_collector: BlobGarbageCollector
-    sweeper: OrphanSweep
+    orphan_sweep: OrphanSweep
     lifecycle: LifecycleRunner
     buckets: BucketService
     reader: ObjectReader
@@ -258,7 +258,7 @@ def wire(
         meta=meta,
         storage=storage,
         garbage_collector=garbage_collector,
-        sweeper=OrphanSweep(meta, storage, ownership, garbage_collector, clock, window_ms=ORPHAN_WINDOW_MS),
+        orphan_sweep=OrphanSweep(meta, storage, ownership, garbage_collector, clock, window_ms=ORPHAN_WINDOW_MS),
         lifecycle=LifecycleRunner(object_context, day_ms=DAY_MS),
         buckets=BucketService(object_context),
         reader=reader,

@@ -392,10 +392,10 @@ async def test_result_of_completion_is_kept_for_a_day(light_store: ObjectStore) 
     upload = await begin_with(light_store, {1: ONE})
     await light_store.complete("bucket", upload, listed({1: ONE}))
     light_store.clock.advance(RESULT_KEPT_MS / 1000)
-    assert (await light_store.sweeper.sweep()).old_results == 0
+    assert (await light_store.orphan_sweep.sweep()).old_results == 0
     await light_store.complete("bucket", upload, listed({1: ONE}))
     light_store.clock.advance(1)
-    assert (await light_store.sweeper.sweep()).old_results == 1
+    assert (await light_store.orphan_sweep.sweep()).old_results == 1
     with pytest.raises(NoSuchUpload):
         await light_store.complete("bucket", upload, listed({1: ONE}))
     assert await light_store.get("bucket", "k") == ONE

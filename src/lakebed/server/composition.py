@@ -84,7 +84,7 @@ class WorkerParts:
     storage: ObjectStorage
     ingester: Ingester
     garbage_collector: BlobGarbageCollector
-    sweeper: OrphanSweep
+    orphan_sweep: OrphanSweep
     lifecycle: LifecycleRunner
     leases: Leases
     clock: Clock
@@ -375,7 +375,7 @@ def _wire(
         storage=storage,
         ingester=object_context.ingester,
         garbage_collector=garbage_collector,
-        sweeper=OrphanSweep(
+        orphan_sweep=OrphanSweep(
             meta, storage, ownership, garbage_collector, clock, window_ms=round(settings.objects.orphan_window * 1000)
         ),
         lifecycle=LifecycleRunner(object_context, day_ms=day_ms),

@@ -143,7 +143,7 @@ async def _delete_metadata(catalog: CatalogHarness) -> None:
             await remove_current(tx, bucket, stored, displaced)
 
     await store.meta.transact(work)
-    await store.sweeper.sweep()
+    await store.orphan_sweep.sweep()
 
 
 async def _base_file_key(catalog: CatalogHarness, file: _File) -> str:
@@ -188,7 +188,7 @@ async def test_base_file_can_be_deleted_while_its_history_is_shared(catalog: Cat
     file = await _table_with_shared_history(catalog)
     before = await catalog.files.read(file.location)
     await catalog.store.delete("lake", await _base_file_key(catalog, file))
-    await catalog.store.sweeper.sweep()
+    await catalog.store.orphan_sweep.sweep()
     assert await catalog.files.read(file.location) == before
     committed = await catalog.commit(name(), set_property("a", "1"))
     assert (await _file(catalog, committed.entry.metadata_at)).base_file == file.base_file
@@ -229,7 +229,7 @@ async def test_deleted_metadata_files_leave_no_blobs(catalog: CatalogHarness) ->
         committed = await _append(catalog)
         shared += (await _file(catalog, committed.entry.metadata_at)).base_file is not None
         await check_tables(catalog.store)
-        await catalog.store.sweeper.sweep()
+        await catalog.store.orphan_sweep.sweep()
         assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     assert shared > 5
     metadata_files = [key for key in await catalog.keys_in() if key.endswith(".metadata.json")]
@@ -247,7 +247,7 @@ async def test_purge_removes_base_files_and_files_that_share_them(
     await _table_with_shared_history(catalog)
     await catalog.drop(purge=True)
     await catalog.purges.run_due()
-    await catalog.store.sweeper.sweep()
+    await catalog.store.orphan_sweep.sweep()
     assert await catalog.keys_in() == []
     assert await catalog.store.stored_blobs() == set()
     await check_tables(catalog.store)
@@ -412,13 +412,13 @@ async def test_every_existing_file_reads_as_committed(
             else:
                 await _step(servers[which], catalog, step, number, documents)
             await check_tables(store)
-        await store.sweeper.sweep()
+        await store.orphan_sweep.sweep()
         there = {f"s3://lake/{key}" for key in await catalog.keys_in()}
         for location in there & documents.keys():
             assert await catalog.files.read(location) == documents[location]
         await catalog.drop(purge=True)
         await catalog.purges.run_due()
-        await store.sweeper.sweep()
+        await store.orphan_sweep.sweep()
         assert await store.stored_blobs() == set()
 
 
@@ -427,7 +427,7 @@ async def _step(
 ) -> None:
     store = catalog.store
     if step == "sweep":
-        await store.sweeper.sweep()
+        await store.orphan_sweep.sweep()
     elif step == "delete":
         current = (await catalog.entry(name())).metadata_at
         for location in [one for one in documents if one != current][:2]:

@@ -188,7 +188,7 @@ async def _recover(data: Path, call: Call, after: object) -> tuple[list[str], in
     async with opened_catalog(data, Steps(), hours_later=_LATER) as lake:
         meta = lake.store.meta
         findings = await disagreements(meta, await read_outbox(meta))
-        report = await lake.store.sweeper.sweep()
+        report = await lake.store.orphan_sweep.sweep()
         for _ in range(2):
             status = await send(lake, call)
             if status not in (200, 204) or await _seen(lake) != after:

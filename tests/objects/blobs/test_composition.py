@@ -111,7 +111,7 @@ async def test_copy_of_composed_object_survives_the_original_and_the_base(store:
     await check_tables(store)
     for key in ("base", "new"):
         await store.delete("bucket", key)
-    await store.sweeper.sweep()
+    await store.orphan_sweep.sweep()
     assert await store.get("bucket", "copy") == b"<" + BIG[:99]
     await check_tables(store)
 
@@ -124,7 +124,7 @@ async def test_copy_with_another_encryption_references_no_base(store: ObjectStor
     await store.copier.copy(ROOT, CopySource("bucket", "new"), "bucket", new, CopyChanges())
     for key in ("base", "new"):
         await store.delete("bucket", key)
-    await store.sweeper.sweep()
+    await store.orphan_sweep.sweep()
     assert await store.get("bucket", "copy") == b"<" + BIG[:99]
     assert len(await store.stored_blobs()) == 1
     await check_tables(store)
@@ -148,15 +148,15 @@ async def test_base_bytes_stay_after_the_base_object_is_deleted(store: ObjectSto
     await store.compose("bucket", "two", base, range_of(BIG, 99, len(BIG)), b">")
     await store.put("bucket", "base", b"small")
     await check_tables(store)
-    assert (await store.sweeper.sweep()).garbage == 0
+    assert (await store.orphan_sweep.sweep()).garbage == 0
     assert await store.get("bucket", "one") == b"<" + BIG[:99]
     await store.delete("bucket", "one")
-    assert (await store.sweeper.sweep()).garbage == 0
+    assert (await store.orphan_sweep.sweep()).garbage == 0
     assert await store.get("bucket", "two") == BIG[99:] + b">"
     assert await store.stored_blobs() == {base.extent.blob}
     await store.delete("bucket", "two")
     await check_tables(store)
-    assert (await store.sweeper.sweep()).garbage == 1
+    assert (await store.orphan_sweep.sweep()).garbage == 1
     assert await store.stored_blobs() == set()
     assert await store.meta.rows("SELECT id FROM contents WHERE id = ?", base.content) == []
 
@@ -168,7 +168,7 @@ async def test_deleting_composed_object_keeps_the_base(store: ObjectStore) -> No
         await store.compose("bucket", "new", base, b"%d" % number, range_of(BIG, 0, 99))
         await check_tables(store)
     await store.delete("bucket", "new")
-    assert (await store.sweeper.sweep()).garbage == 0
+    assert (await store.orphan_sweep.sweep()).garbage == 0
     assert await store.get("bucket", "base") == BIG
     await check_tables(store)
 
@@ -177,7 +177,7 @@ async def test_composed_object_replaces_its_base(store: ObjectStore) -> None:
     await store.bucket("bucket")
     base = await _put_base(store)
     await store.compose("bucket", "base", base, b"<", range_of(BIG, 0, 99))
-    await store.sweeper.sweep()
+    await store.orphan_sweep.sweep()
     assert await store.get("bucket", "base") == b"<" + BIG[:99]
     await check_tables(store)
 
@@ -192,10 +192,10 @@ async def test_composed_versions_are_kept_and_deleted_independently(store: Objec
     base_version = (await store.meta.row("SELECT version FROM versions WHERE content = ?", base.content)) or ("",)
     await store.delete("bucket", "base", str(base_version[0]))
     await store.delete("bucket", "base", first.object.version)
-    assert (await store.sweeper.sweep()).garbage == 0
+    assert (await store.orphan_sweep.sweep()).garbage == 0
     assert await store.get("bucket", "base", second.object.version) == b"2" + BIG[:99]
     await store.delete("bucket", "base", second.object.version)
-    assert (await store.sweeper.sweep()).garbage == 1
+    assert (await store.orphan_sweep.sweep()).garbage == 1
     await check_tables(store)
 
 
@@ -227,7 +227,7 @@ async def test_failed_transaction_leaves_no_reference_to_the_base(store: ObjectS
         await store.meta.transact(work)
     await check_tables(store)
     await store.delete("bucket", "base")
-    assert (await store.sweeper.sweep()).garbage == 1
+    assert (await store.orphan_sweep.sweep()).garbage == 1
 
 
 async def test_capacity_is_checked_for_new_bytes_only(light_store: ObjectStore) -> None:

@@ -34,13 +34,13 @@ async def test_orphans_are_deleted_after_the_safety_window(store: ObjectStore) -
     old = await _leave_orphan(store)
     store.clock.advance(WINDOW_SECONDS - 1)
     young = await _leave_orphan(store)
-    assert await store.sweeper.sweep() == SweepReport()
+    assert await store.orphan_sweep.sweep() == SweepReport()
     assert await store.stored_blobs() == {old, young}
     store.clock.advance(1)
-    assert await store.sweeper.sweep() == SweepReport(orphans=1)
+    assert await store.orphan_sweep.sweep() == SweepReport(orphans=1)
     assert await store.stored_blobs() == {young}
     store.clock.advance(WINDOW_SECONDS)
-    assert await store.sweeper.sweep() == SweepReport(orphans=1)
+    assert await store.orphan_sweep.sweep() == SweepReport(orphans=1)
     assert await store.stored_blobs() == set()
 
 
@@ -53,7 +53,7 @@ async def test_referenced_blobs_are_never_deleted(store: ObjectStore) -> None:
     await store.put_part(finished, 1, BIG)
     await store.complete("bucket", finished, [(1, md5(BIG))])
     store.clock.advance(100 * WINDOW_SECONDS)
-    assert (await store.sweeper.sweep()).orphans == 0
+    assert (await store.orphan_sweep.sweep()).orphans == 0
     assert await store.get("bucket", "whole") == await store.get("bucket", "finished") == BIG
     await store.complete("bucket", upload, [(1, md5(BIG))])
     assert await store.get("bucket", "parts") == BIG
@@ -65,7 +65,7 @@ async def test_safety_window_starts_when_the_blob_is_complete(store: ObjectStore
     blob = new_blob_id(store.clock)
     store.clock.advance(2 * WINDOW_SECONDS)
     await store.storage.put(blob_key(blob), BIG)
-    assert await store.sweeper.sweep() == SweepReport()
+    assert await store.orphan_sweep.sweep() == SweepReport()
     assert await store.stored_blobs() == {blob}
 
 
@@ -74,7 +74,7 @@ async def test_garbage_is_not_counted_as_orphans(store: ObjectStore) -> None:
     await store.put("bucket", "k", BIG)
     await store.delete("bucket", "k")
     store.clock.advance(2 * WINDOW_SECONDS)
-    assert await store.sweeper.sweep() == SweepReport(garbage=1)
+    assert await store.orphan_sweep.sweep() == SweepReport(garbage=1)
 
 
 async def test_many_orphans_are_deleted_in_batches(light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ async def test_many_orphans_are_deleted_in_batches(light_store: ObjectStore, mon
     for _ in range(5):
         await _leave_orphan(light_store)
     light_store.clock.advance(WINDOW_SECONDS)
-    assert await light_store.sweeper.sweep() == SweepReport(orphans=5)
+    assert await light_store.orphan_sweep.sweep() == SweepReport(orphans=5)
     assert await light_store.stored_blobs() == set()
 
 
@@ -91,7 +91,7 @@ async def test_objects_that_are_not_blobs_are_kept(store: ObjectStore) -> None:
     for name in names:
         await store.storage.put(Key(name), b"x")
     store.clock.advance(100 * WINDOW_SECONDS)
-    assert await store.sweeper.sweep() == SweepReport()
+    assert await store.orphan_sweep.sweep() == SweepReport()
     assert sorted([head.key async for head in store.storage.list_prefix()]) == sorted([*names, MARKER_KEY])
 
 
@@ -100,7 +100,7 @@ async def test_stale_upload_to_the_object_store_is_aborted(store: ObjectStore) -
     await old.upload_part(1, BIG)
     store.clock.advance(WINDOW_SECONDS)
     young = await store.storage.start_multipart(blob_key(new_blob_id(store.clock)))
-    assert await store.sweeper.sweep() == SweepReport(stale_uploads=1)
+    assert await store.orphan_sweep.sweep() == SweepReport(stale_uploads=1)
     left = [upload.upload_id async for upload in store.storage.list_uploads("blobs/")]
     assert left == [young.upload_id]
 
@@ -114,7 +114,7 @@ async def test_old_upload_results_are_deleted(store: ObjectStore, monkeypatch: p
         await store.complete("bucket", upload, [(1, md5(BIG))])
     under_way = await store.begin("bucket", "under-way")
     store.clock.advance((RESULT_KEPT_MS + 1) / 1000)
-    assert await store.sweeper.sweep() == SweepReport(old_results=3)
+    assert await store.orphan_sweep.sweep() == SweepReport(old_results=3)
     assert await store.meta.rows("SELECT id FROM uploads") == [(under_way.id,)]
     await store.uploads.abort(ROOT, "bucket", "under-way", under_way.id)
 
@@ -133,11 +133,11 @@ async def test_sweep_removes_temporary_files_of_crashed_writers(
         at_ns = clock.now_ms() * 1_000_000
         os.utime(found[0], ns=(at_ns, at_ns))
         clock.advance(WINDOW_SECONDS - 1)
-        await store.sweeper.sweep()
+        await store.orphan_sweep.sweep()
         assert found[0].exists()
         clock.advance(1)
         with caplog.at_level(logging.INFO, "lakebed.objects"):
-            await store.sweeper.sweep()
+            await store.orphan_sweep.sweep()
         assert not found[0].exists()
         (record,) = [record for record in caplog.records if record.message == "temporary files deleted"]
         fields = vars(record)

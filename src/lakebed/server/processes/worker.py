@@ -78,7 +78,7 @@ async def _serve(child: Child) -> None:
 
 def _sweep(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
     async def sweep() -> None:
-        report = await parts.sweeper.sweep()
+        report = await parts.orphan_sweep.sweep()
         for kind, count in (
             ("garbage", report.garbage),
             ("orphan", report.orphans),
