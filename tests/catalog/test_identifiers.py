@@ -69,7 +69,7 @@ def test_limit_of_a_namespace_counts_levels_and_separators() -> None:
         check_namespace([*fits[:4], fits[4] + "x"])
 
 
-def test_identifier_is_shown_with_dots() -> None:
+def test_identifier_is_displayed_with_dots() -> None:
     assert str(check_identifier(["a", "b"], "t")) == "a.b.t"
     assert display(("a", "b")) == "a.b"
 

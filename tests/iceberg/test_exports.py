@@ -19,7 +19,7 @@ MODULES = [
 
 
 @pytest.mark.parametrize("package", [commits, manifests, metadata], ids=lambda package: package.__name__)
-def test_the_package_exports_what_it_imports(package: ModuleType) -> None:
+def test_package_exports_what_it_imports(package: ModuleType) -> None:
     tree = ast.parse(inspect.getsource(package))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert imported == set(package.__all__)

@@ -68,7 +68,9 @@ READS: dict[str, UseCase] = {
 
 
 @pytest.mark.parametrize("what", CHANGES | READS)
-async def test_internal_operations_are_refused_in_a_federated_catalog(light_catalog: CatalogHarness, what: str) -> None:
+async def test_internal_operations_are_rejected_in_a_federated_catalog(
+    light_catalog: CatalogHarness, what: str
+) -> None:
     await light_catalog.create()
     await light_catalog.namespace("empty")
     await connect(light_catalog)

@@ -110,7 +110,7 @@ async def test_update_moves_the_pointer_or_registers_the_table(sender: Sender) -
 
 @pytest.mark.parametrize("kind", [NotificationKind.CREATE, NotificationKind.UPDATE, NotificationKind.DROP])
 @pytest.mark.parametrize("timestamp", [10, 9])
-async def test_notification_that_is_not_newer_is_refused(
+async def test_notification_that_is_not_newer_is_rejected(
     sender: Sender, kind: NotificationKind, timestamp: int
 ) -> None:
     await sender.send(NotificationKind.CREATE, 10)

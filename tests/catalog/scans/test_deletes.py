@@ -79,7 +79,7 @@ def test_deletes_apply_to_their_own_partition() -> None:
     assert applies(deletes(POSITIONS, 6, (None,)), data(5, (None,)))
 
 
-def test_a_partition_of_another_spec_is_another_partition() -> None:
+def test_partition_of_another_spec_is_another_partition() -> None:
     assert not applies(deletes(POSITIONS, 6, (), spec_id=1), data(5))
     assert applies(deletes(POSITIONS, 6, (), spec_id=1), data(5, (), spec_id=1))
     assert not applies(deletes(POSITIONS, 6, (None,), spec_id=2), data(5, (None,)))

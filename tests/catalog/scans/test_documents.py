@@ -169,5 +169,5 @@ async def test_pyiceberg_parses_rendered_tasks() -> None:
 
 
 @pytest.mark.parametrize("empty", [a_lake(), a_lake(1)])
-async def test_an_empty_table_has_empty_lists(empty: Lake) -> None:
+async def test_empty_table_has_empty_lists(empty: Lake) -> None:
     assert await rendered(empty) == {"plan-tasks": ["more"], "file-scan-tasks": [], "delete-files": []}

@@ -14,7 +14,7 @@ from lakebed.catalog import scans
 MODULES = [name for _, name, _ in pkgutil.iter_modules(scans.__path__)]
 
 
-def test_the_package_exports_what_it_imports() -> None:
+def test_package_exports_what_it_imports() -> None:
     tree = ast.parse(inspect.getsource(scans))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert imported == set(scans.__all__)

@@ -55,7 +55,7 @@ def test_large_plan_is_divided(limits: dict[str, Any], expected: list[list[int]]
     assert [[one.manifest for one in unit] for unit in divided(*manifests, **limits)] == expected
 
 
-def test_a_manifest_over_the_limit_is_read_in_slices() -> None:
+def test_manifest_over_the_limit_is_read_in_slices() -> None:
     units = divided(line(3, 4, 2), files=4)
     assert units == ((ManifestSlice(100, 0, 0, 4),), (ManifestSlice(100, 0, 4, 8),), (ManifestSlice(100, 0, 8, None),))
 
@@ -89,7 +89,7 @@ def test_manifests_of_other_partitions_are_pruned() -> None:
     assert divided(line(), scan=a_scan(filter=False)) == ()
 
 
-def test_an_incremental_scan_reads_what_each_snapshot_added() -> None:
+def test_incremental_scan_reads_what_each_snapshot_added() -> None:
     scan = a_scan("append", "append", "append", start_snapshot_id=100, end_snapshot_id=102)
     lists = {
         101: [line(added_snapshot_id=101), line(added_snapshot_id=100)],

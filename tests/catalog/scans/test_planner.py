@@ -33,7 +33,7 @@ def equals(value: int) -> dict[str, Any]:
     return {"type": "eq", "term": "i", "value": value}
 
 
-async def test_a_table_without_snapshots_has_no_files() -> None:
+async def test_table_without_snapshots_has_no_files() -> None:
     assert await planned(a_lake()) == []
 
 

@@ -165,7 +165,7 @@ async def test_unexpected_error_fails_the_plan_and_is_raised(monkeypatch: pytest
     assert "secret" not in str(failed.failure)
 
 
-async def test_a_cancelled_plan_stays_cancelled() -> None:
+async def test_cancelled_plan_stays_cancelled() -> None:
     planning = PlanningHarness(2, LONG)
     result = await planning.plan()
     await planning.cancel(result.plan_id)

@@ -240,7 +240,7 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
     await light_catalog.drop("h", kind=GENERIC, caller=user_with("s3tables:DeleteTable"))
 
 
-async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarness) -> None:
+async def test_grants_use_the_privileges_of_tables(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
     await create(light_catalog, "other")
     ns, own = await key_of(light_catalog, "ns"), entry_key(made.entry.id)

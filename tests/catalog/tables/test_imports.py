@@ -73,7 +73,7 @@ async def test_table_that_was_not_imported_has_no_version_elsewhere(light_catalo
     assert not (await import_table(light_catalog, made.entry.metadata_at)).is_new
 
 
-async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: CatalogHarness) -> None:
+async def test_names_of_views_and_dropped_tables_are_rejected(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     await light_catalog.create_view("v")
     await light_catalog.set_undrop_window(60)

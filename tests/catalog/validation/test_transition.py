@@ -58,7 +58,7 @@ class TestTable:
             after = lake.table
         refused(base, after, f"{name} cannot decrease")
 
-    def test_an_upgrade(self) -> None:
+    def test_upgrade(self) -> None:
         lake = Lake(1)
         lake.append(lake.data_file())
         base = lake.table
@@ -68,24 +68,24 @@ class TestTable:
 
 
 class TestWhatIsKept:
-    def test_a_schema(self, lake: Lake) -> None:
+    def test_schema(self, lake: Lake) -> None:
         base = lake.table
         lake.document["schemas"] = [{"type": "struct", "schema-id": 0, "fields": FIELDS[:1]}]
         refused(base, lake.table, "schema cannot change under its id")
 
-    def test_a_schema_written_otherwise(self, lake: Lake) -> None:
+    def test_schema_written_otherwise(self, lake: Lake) -> None:
         base = lake.table
         lake.document["schemas"] = [{"fields": FIELDS, "schema-id": 0, "type": "struct"}]
         check_transition(base, lake.table, strict=True)
 
-    def test_a_spec(self, lake: Lake) -> None:
+    def test_spec(self, lake: Lake) -> None:
         lake.document["last-partition-id"] = 1000
         base = lake.table
         field = {"name": "region", "transform": "identity", "source-id": 2, "field-id": 1000}
         lake.document["partition-specs"] = [{"spec-id": 0, "fields": [field]}]
         refused(base, lake.table, "partition spec cannot change under its id")
 
-    def test_a_sort_order(self, lake: Lake) -> None:
+    def test_sort_order(self, lake: Lake) -> None:
         order: dict[str, Any] = {
             "transform": "identity",
             "source-id": 1,
@@ -101,18 +101,18 @@ class TestWhatIsKept:
         "change",
         [{"manifest-list": "s3://lake/t/metadata/x"}, {"timestamp-ms": 1}, {"summary": {"operation": "delete"}}],
     )
-    def test_a_snapshot(self, lake: Lake, change: dict[str, Any]) -> None:
+    def test_snapshot(self, lake: Lake, change: dict[str, Any]) -> None:
         base = lake.table
         lake.document["snapshots"] = [{**lake.document["snapshots"][0], **change}]
         refused(base, lake.table, "snapshot cannot change under its id")
 
-    def test_the_schema_of_a_snapshot(self, lake: Lake) -> None:
+    def test_schema_of_a_snapshot(self, lake: Lake) -> None:
         base = lake.table
         lake.document["schemas"] = [{"type": "struct", "schema-id": 1, "fields": FIELDS}]
         lake.document["current-schema-id"] = 1
         refused(base, lake.table, "cannot be removed while a snapshot was written with it")
 
-    def test_removed_parts_are_gone(self, lake: Lake) -> None:
+    def test_removed_parts_are_missing(self, lake: Lake) -> None:
         lake.append(lake.data_file())
         base = lake.table
         del lake.document["snapshots"][0]

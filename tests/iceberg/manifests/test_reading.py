@@ -235,7 +235,7 @@ class TestFiles:
         blank: dict[str, Any] = dict.fromkeys(STATISTICS)
         assert read.data_file == FULL._replace(**blank)
 
-    def test_unknown_status_is_refused(self) -> None:
+    def test_unknown_status_is_rejected(self) -> None:
         with pytest.raises(InvalidInput, match="unknown status"):
             read_manifest(manifest_bytes([an_entry(FULL, 3)]), a_manifest())
 

@@ -227,6 +227,6 @@ def test_small_skew_in_a_log_is_tolerated() -> None:
 
 
 @pytest.mark.parametrize("document", [b"[]", b"1", b"null", b'"x"'])
-def test_a_document_must_be_an_object(document: bytes) -> None:
+def test_document_must_be_an_object(document: bytes) -> None:
     with pytest.raises(InvalidInput, match="table metadata: document: expected `object`"):
         parse_table(document)

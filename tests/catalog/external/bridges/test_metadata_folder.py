@@ -41,7 +41,7 @@ def test_compressed_files_count_too() -> None:
     assert current_name(["00002-a.metadata.json.gz", "00001-b.metadata.json"], None) == "00002-a.metadata.json.gz"
 
 
-def test_ambiguous_folders_are_refused() -> None:
+def test_ambiguous_folders_are_rejected() -> None:
     with pytest.raises(InvalidInput, match="several metadata files"):
         current_name(["00002-a.metadata.json", "00002-b.metadata.json", "00001-c.metadata.json"], None)
     with pytest.raises(InvalidInput, match="two naming schemes"):
@@ -80,7 +80,7 @@ async def test_current_file_of_a_folder_is_found(light_catalog: CatalogHarness, 
     assert (await folder.current()).metadata_at == found.metadata_at
 
 
-async def test_incomplete_folders_are_refused(light_catalog: CatalogHarness) -> None:
+async def test_incomplete_folders_are_rejected(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
 
     async def current(folder: str) -> None:

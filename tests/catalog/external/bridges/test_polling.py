@@ -137,7 +137,7 @@ async def test_conflict_ends_when_the_table_is_rolled_back(light_catalog: Catalo
     assert (await sides.poll()).state.status is SyncStatus.COMMITTED
 
 
-async def test_external_table_with_another_uuid_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_external_table_with_another_uuid_is_rejected(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.poll()

@@ -96,7 +96,7 @@ def test_valid_configurations_are_accepted(config: BridgeConfig, secrets: Remote
         (changed(FOLDER, auth=BEARER), TOKEN, "uri"),
     ],
 )
-def test_invalid_configurations_are_refused_by_field(
+def test_invalid_configurations_are_rejected_by_field(
     config: BridgeConfig, secrets: RemoteSecrets, argument: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:

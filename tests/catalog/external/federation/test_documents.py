@@ -100,7 +100,7 @@ def test_document_is_encoded_from_what_was_decoded(body: bytes) -> None:
         b'{"identifier": {"name": "t"}}',
     ],
 )
-def test_invalid_commits_are_refused(body: bytes) -> None:
+def test_invalid_commits_are_rejected(body: bytes) -> None:
     with pytest.raises(InvalidInput):
         read_commit(body, T)
 
@@ -117,7 +117,7 @@ def test_commits_of_a_transaction_require_identifiers() -> None:
 
 
 @given(st.binary(max_size=100) | documents.map(lambda one: json.dumps(one).encode()))
-def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
+def test_noise_is_rejected_and_never_crashes(noise: bytes) -> None:
     for read in (read_creation, lambda body: read_commit(body, T), read_transaction):
         try:
             read(noise)

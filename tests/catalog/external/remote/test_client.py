@@ -99,7 +99,7 @@ async def test_configuration_is_refreshed_when_it_expires() -> None:
     assert (await remote.config()).prefix == "two"
 
 
-async def test_level_with_the_separator_is_refused() -> None:
+async def test_level_with_the_separator_is_rejected() -> None:
     with pytest.raises(InvalidName):
         await catalog(Other({"overrides": {"namespace-separator": "."}})).namespace(("a.b",))
 

@@ -43,7 +43,7 @@ def test_consistent_authentication_is_accepted(auth: RemoteAuth, secrets: Remote
         (RemoteAuth(kind=AuthKind.SIGV4, role_arn="x", region="r", service="s"), NO_SECRETS),
     ],
 )
-def test_inconsistent_authentication_is_refused_without_secrets(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
+def test_inconsistent_authentication_is_rejected_without_secrets(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_auth(auth, secrets)
     assert "s3cret" not in str(refused.value)

@@ -262,7 +262,7 @@ async def test_plan_lists_no_files_of_overwritten_manifests_of_another_table(
     assert (await job_catalog.run(table, delete=True)).job.counts.deleted_objects == 0
 
 
-async def test_a_table_without_a_snapshot_has_nothing_to_compact(light_job_catalog: JobCatalog) -> None:
+async def test_table_without_a_snapshot_has_nothing_to_compact(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     stored = await light_job_catalog.run(table, compaction=SMALL)
     assert stored.findings.compaction is not None
