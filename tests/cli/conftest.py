@@ -16,14 +16,14 @@ from lakebed.server.stores.identity import establish_identity
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended, and what it said."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
     err: str
 
     @property
-    def document(self) -> Any:  # Any: whatever JSON the command printed
+    def document(self) -> Any:  # Any: JSON
         return json.loads(self.out)
 
 
@@ -32,22 +32,22 @@ Lakebed = Callable[..., Outcome]
 
 @pytest.fixture
 def lakebed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lakebed:
-    """Run a command in this process, with no settings from outside and in an empty folder."""
+    """Runs a command in this process, in an empty folder and without LAKEBED_ variables."""
     for name in [name for name in os.environ if name.startswith("LAKEBED_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Outcome:
         status = main(words)
-        said = capsys.readouterr()
-        return Outcome(status, said.out, said.err)
+        captured = capsys.readouterr()
+        return Outcome(status, captured.out, captured.err)
 
     return run
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The data folder of a server that was started once."""
+    """The data folder of a server that was started before."""
     folder = tmp_path / "data"
     establish_identity(Settings(server=ServerSettings(data=folder)))
     return folder

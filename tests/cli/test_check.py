@@ -1,4 +1,4 @@
-"""`lakebed check storage` as a process, against real stores: good ones, and each broken in its own way."""
+"""`lakebed check storage` as a process, against real stores, working and broken."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ sys.exit(main(sys.argv[1:]))
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How a check ended."""
+    """Exit status and report of a check."""
 
     status: int
     report: Any  # Any: JSON
@@ -62,13 +62,13 @@ class Checked:
 
 
 @pytest.fixture
-def somewhere(tmp_path: Path) -> Path:
-    """A folder in which nobody has started a server, so that no keys are found in it."""
+def empty_folder(tmp_path: Path) -> Path:
+    """A folder without a server's data, so that it has no credentials."""
     return tmp_path
 
 
 def environment_of(keys: Keys | None, **more: str) -> dict[str, str]:
-    """The environment of a shell in which nothing but these keys is set."""
+    """An environment with only these credentials."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
     kept |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     kept["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -82,7 +82,7 @@ def command(*words: str) -> list[str]:
 
 
 def check(folder: Path, keys: Keys | None, *words: str, **more: str) -> Checked:
-    """Run a check; whatever it finds, it ends in order and says nothing but the report."""
+    """Run a check. It must print only the report."""
     done = subprocess.run(
         command(*words, "--json"), cwd=folder, env=environment_of(keys, **more), capture_output=True, check=False
     )
@@ -90,23 +90,23 @@ def check(folder: Path, keys: Keys | None, *words: str, **more: str) -> Checked:
     return Checked(done.returncode, json.loads(done.stdout))
 
 
-# -- good stores -----------------------------------------------------------------------------------------------------
+# -- working stores -------------------------------------------------------------------------------------------------
 
 
-def test_a_server_is_well_and_as_it_was(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_lakebed_server_passes_and_is_left_unchanged(lakebed_server: RunningServer, empty_folder: Path) -> None:
     with connected(lakebed_server) as s3:
         before = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
-        found = check(somewhere, root_keys(lakebed_server), "--endpoint", lakebed_server.endpoint)
+        found = check(empty_folder, root_keys(lakebed_server), "--endpoint", lakebed_server.endpoint)
         after = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     assert (found.status, found.report["well"], found.failed()) == (0, True, [])
     assert {name for name, outcome in found.outcomes().items() if outcome != "passed"} == {"tls", "vended keys"}
     assert before == after
 
 
-def test_a_server_is_found_by_its_data_folder(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_server_is_found_by_its_data_folder(lakebed_server: RunningServer, empty_folder: Path) -> None:
     listen = lakebed_server.endpoint.removeprefix("http://")
     found = check(
-        somewhere,
+        empty_folder,
         None,
         *("--data", str(lakebed_server.data), "--set", f"server.listen={listen}"),
         LAKEBED_ROOT_ACCESS_KEY=lakebed_server.access_key,
@@ -115,8 +115,8 @@ def test_a_server_is_found_by_its_data_folder(lakebed_server: RunningServer, som
     assert (found.status, found.report["endpoint"]) == (0, lakebed_server.endpoint)
 
 
-def test_keys_of_the_catalog_are_held_to_their_table_and_nothing_is_left(
-    lakebed_server: RunningServer, somewhere: Path
+def test_vended_credentials_are_limited_to_their_table_and_cleaned_up(
+    lakebed_server: RunningServer, empty_folder: Path
 ) -> None:
     lake = new_lake(lakebed_server)
     bucket = f"versioned-{uuid.uuid4().hex[:12]}"
@@ -124,7 +124,7 @@ def test_keys_of_the_catalog_are_held_to_their_table_and_nothing_is_left(
         s3.create_bucket(Bucket=bucket)
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         words = ("--endpoint", lakebed_server.endpoint, "--bucket", bucket, "--warehouse", lake.warehouse)
-        found = check(somewhere, root_keys(lakebed_server), *words)
+        found = check(empty_folder, root_keys(lakebed_server), *words)
         assert (found.status, found.failed()) == (0, [])
         assert "versioned" in found.step("put")["found"]
         assert "denied" in found.step("vended keys")["found"]
@@ -136,114 +136,114 @@ def test_keys_of_the_catalog_are_held_to_their_table_and_nothing_is_left(
     assert lake.call("GET", "namespaces")["namespaces"] == []
 
 
-def test_a_store_with_an_sts_of_its_own_is_well(minio: MinioServer, somewhere: Path) -> None:
+def test_store_with_sts_passes(minio: MinioServer, empty_folder: Path) -> None:
     bucket = minio.make_bucket()
     keys = Keys(minio.access_key_id, minio.secret_access_key)
-    found = check(somewhere, keys, "--endpoint", minio.endpoint, "--bucket", bucket, "--prefix", "some/where")
+    found = check(empty_folder, keys, "--endpoint", minio.endpoint, "--bucket", bucket, "--prefix", "some/where")
     assert (found.status, found.failed()) == (0, [])
     assert (found.outcomes()["sts"], found.outcomes()["out of scope"]) == ("passed", "passed")
     with minio.client() as s3:
         assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
-def test_tls_is_told_with_its_certificate(tmp_path: Path, somewhere: Path) -> None:
+def test_tls_step_shows_the_certificate(tmp_path: Path, empty_folder: Path) -> None:
     certificate = make_certificate(tmp_path)
     with running_tls_server(tmp_path / "data", certificate) as server:
         keys = root_keys(server)
-        trusted = check(somewhere, keys, "--endpoint", server.endpoint, AWS_CA_BUNDLE=str(certificate.certificate))
+        trusted = check(empty_folder, keys, "--endpoint", server.endpoint, AWS_CA_BUNDLE=str(certificate.certificate))
         assert (trusted.status, trusted.failed()) == (0, [])
         assert "TLSv1" in trusted.step("tls")["found"]
-        unknown = check(somewhere, keys, "--endpoint", server.endpoint)
+        unknown = check(empty_folder, keys, "--endpoint", server.endpoint)
         assert (unknown.status, unknown.failed()) == (1, ["tls"])
         assert "not trusted" in unknown.step("tls")["why"]
         assert "AWS_CA_BUNDLE" in unknown.step("tls")["advice"]
-        plain = check(somewhere, keys, "--endpoint", server.endpoint.replace("https", "http"))
+        plain = check(empty_folder, keys, "--endpoint", server.endpoint.replace("https", "http"))
         assert (plain.status, plain.failed()) == (1, ["clock"])
         assert "speaks TLS" in plain.step("clock")["why"]
 
 
-# -- broken ones -----------------------------------------------------------------------------------------------------
+# -- broken stores -----------------------------------------------------------------------------------------------------
 
 
 def broken_at(found: Checked, step: str, why: str, advice: str) -> None:
-    """One step failed, all that rests on it was passed over, and it is said why and what to do."""
+    """Exactly one step failed, with this reason and advice."""
     assert (found.status, found.report["well"], found.failed()) == (1, False, [step])
     assert why in found.step(step)["why"]
     assert advice in found.step(step)["advice"]
     assert found.report["left_behind"] == []
 
 
-def test_wrong_secret(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_wrong_secret_fails_the_credentials_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
     keys = Keys(lakebed_server.access_key, "not-the-secret")
-    found = check(somewhere, keys, "--endpoint", lakebed_server.endpoint)
+    found = check(empty_folder, keys, "--endpoint", lakebed_server.endpoint)
     broken_at(found, "credentials", "the secret does not match", "Check the secret access key")
     assert lakebed_server.secret_key not in json.dumps(found.report)
 
 
-def test_unknown_key(lakebed_server: RunningServer, somewhere: Path) -> None:
-    found = check(somewhere, Keys("LKBDNOBODYKNOWSTHIS1", "a-secret"), "--endpoint", lakebed_server.endpoint)
+def test_unknown_key_fails_the_credentials_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
+    found = check(empty_folder, Keys("LKBDNOBODYKNOWSTHIS1", "a-secret"), "--endpoint", lakebed_server.endpoint)
     broken_at(found, "credentials", "unknown access key", "belongs to this store")
 
 
-def test_no_keys_at_all(lakebed_server: RunningServer, somewhere: Path) -> None:
-    found = check(somewhere, None, "--endpoint", lakebed_server.endpoint)
+def test_missing_credentials_fail_the_credentials_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
+    found = check(empty_folder, None, "--endpoint", lakebed_server.endpoint)
     assert found.failed() == ["credentials"]
     assert "no credentials" in found.step("credentials")["why"]
 
 
-def test_wrong_host_name(somewhere: Path) -> None:
-    found = check(somewhere, Keys("key", "secret"), "--endpoint", "http://store.invalid:9000")
+def test_unknown_host_name_fails_the_dns_step(empty_folder: Path) -> None:
+    found = check(empty_folder, Keys("key", "secret"), "--endpoint", "http://store.invalid:9000")
     broken_at(found, "dns", "store.invalid does not resolve", "getent hosts store.invalid")
     assert set(list(found.outcomes().values())[1:]) == {"skipped"}
 
 
-def test_nothing_listens(somewhere: Path) -> None:
-    found = check(somewhere, Keys("key", "secret"), "--endpoint", f"http://127.0.0.1:{free_port()}")
+def test_closed_port_fails_the_tcp_step(empty_folder: Path) -> None:
+    found = check(empty_folder, Keys("key", "secret"), "--endpoint", f"http://127.0.0.1:{free_port()}")
     broken_at(found, "tcp", "refused", "Check that the store is running")
 
 
-def test_tls_on_a_plain_port(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_https_on_a_plain_port_fails_the_tls_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
     endpoint = lakebed_server.endpoint.replace("http", "https")
-    found = check(somewhere, root_keys(lakebed_server), "--endpoint", endpoint)
+    found = check(empty_folder, root_keys(lakebed_server), "--endpoint", endpoint)
     broken_at(found, "tls", "speaks plain HTTP", "Use http://")
 
 
-def test_missing_bucket(lakebed_server: RunningServer, somewhere: Path) -> None:
-    words = ("--endpoint", lakebed_server.endpoint, "--bucket", "nobody-made-this")
-    found = check(somewhere, root_keys(lakebed_server), *words)
-    broken_at(found, "bucket", "no such bucket: nobody-made-this", "Create it")
+def test_missing_bucket_fails_the_bucket_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
+    words = ("--endpoint", lakebed_server.endpoint, "--bucket", "no-such-bucket")
+    found = check(empty_folder, root_keys(lakebed_server), *words)
+    broken_at(found, "bucket", "no such bucket: no-such-bucket", "Create it")
 
 
-def test_keys_that_may_only_read(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_read_only_credentials_fail_the_put_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
     reader = make_user(lakebed_server, "readonly")
     bucket = f"readable-{uuid.uuid4().hex[:12]}"
     with connected(lakebed_server) as s3:
         s3.create_bucket(Bucket=bucket)
     words = ("--endpoint", lakebed_server.endpoint, "--bucket", bucket, "--prefix", "lake")
-    found = check(somewhere, reader.keys, *words)
+    found = check(empty_folder, reader.keys, *words)
     broken_at(found, "put", "permission denied", f"Allow s3:PutObject on arn:aws:s3:::{bucket}/lake/*")
     assert found.outcomes()["list"] == "passed"
     assert found.outcomes()["delete"] == "skipped"
 
 
-def test_keys_that_may_not_delete_leave_something_and_say_so(
-    lakebed_server: RunningServer, somewhere: Path, tmp_path: Path
+def test_objects_left_without_delete_permission_are_reported(
+    lakebed_server: RunningServer, empty_folder: Path, tmp_path: Path
 ) -> None:
     rights = ("s3:PutObject", "s3:GetObject", "s3:ListBucket*", "s3:AbortMultipartUpload", "sts:*")
     writer = user_who_may(lakebed_server, tmp_path, *rights)
     bucket = f"kept-{uuid.uuid4().hex[:12]}"
     with connected(lakebed_server) as s3:
         s3.create_bucket(Bucket=bucket)
-        found = check(somewhere, writer.keys, "--endpoint", lakebed_server.endpoint, "--bucket", bucket)
+        found = check(empty_folder, writer.keys, "--endpoint", lakebed_server.endpoint, "--bucket", bucket)
         there = [f"{bucket}/{one['Key']}" for one in s3.list_objects_v2(Bucket=bucket)["Contents"]]
     assert (found.status, found.failed()) == (1, ["delete"])
     assert "s3:DeleteObject" in found.step("delete")["advice"]
     assert sorted(found.report["left_behind"]) == sorted(there)
 
 
-def test_a_store_whose_clock_is_wrong(tmp_path: Path, somewhere: Path) -> None:
+def test_wrong_clock_fails_the_clock_step(tmp_path: Path, empty_folder: Path) -> None:
     with running_late_server(tmp_path) as endpoint:
-        found = check(somewhere, Keys("key", "secret"), "--endpoint", endpoint)
+        found = check(empty_folder, Keys("key", "secret"), "--endpoint", endpoint)
     broken_at(found, "clock", "60 min behind this machine's", "timedatectl")
 
 
@@ -254,23 +254,23 @@ def gateway(versitygw: Suite, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield running
 
 
-def test_a_store_without_sts_is_told_what_follows(gateway: Gateway, somewhere: Path) -> None:
+def test_store_without_sts_reports_the_consequence(gateway: Gateway, empty_folder: Path) -> None:
     keys = Keys(gateway.access_key, gateway.secret_key)
-    found = check(somewhere, keys, "--endpoint", gateway.endpoint, "--bucket", "bytes")
+    found = check(empty_folder, keys, "--endpoint", gateway.endpoint, "--bucket", "bytes")
     assert (found.status, found.failed()) == (0, [])
     assert (found.outcomes()["sts"], found.outcomes()["out of scope"]) == ("absent", "skipped")
     assert "credentials or signatures of Lakebed" in found.step("sts")["why"]
     assert gateway.files("bytes") == []
 
 
-def test_an_sts_that_was_asked_for_and_is_not_there_fails(gateway: Gateway, somewhere: Path) -> None:
+def test_missing_sts_at_the_given_endpoint_fails(gateway: Gateway, empty_folder: Path) -> None:
     keys = Keys(gateway.access_key, gateway.secret_key)
     words = ("--endpoint", gateway.endpoint, "--bucket", "bytes", "--role-arn", "arn:aws:iam::1:role/r")
-    found = check(somewhere, keys, *words)
+    found = check(empty_folder, keys, *words)
     broken_at(found, "sts", "no STS at this endpoint", "--sts-endpoint")
 
 
-def test_the_byte_store_of_the_settings_is_checked_with_its_keys(gateway: Gateway, somewhere: Path) -> None:
+def test_storage_backend_of_the_settings_is_checked_with_its_credentials(gateway: Gateway, empty_folder: Path) -> None:
     settings = {
         "LAKEBED_STORAGE__KIND": "s3",
         "LAKEBED_STORAGE__S3__ENDPOINT": gateway.endpoint,
@@ -279,21 +279,21 @@ def test_the_byte_store_of_the_settings_is_checked_with_its_keys(gateway: Gatewa
         "LAKEBED_STORAGE__S3__ACCESS_KEY_ID": gateway.access_key,
         "LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY": gateway.secret_key,
     }
-    found = check(somewhere, None, **settings)
+    found = check(empty_folder, None, **settings)
     assert (found.status, found.report["endpoint"], found.report["bucket"]) == (0, gateway.endpoint, "bytes")
-    without = check(somewhere, None, "--set", "storage.s3.conditional_put=disabled", **settings)
+    without = check(empty_folder, None, "--set", "storage.s3.conditional_put=disabled", **settings)
     assert without.outcomes()["conditional put"] == "skipped"
     assert gateway.files("bytes") == []
 
 
-# -- what is printed -------------------------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------------------------
 
 
-def test_people_get_a_table_and_the_failing_step_in_words(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_default_output_is_a_table_with_the_failed_step(lakebed_server: RunningServer, empty_folder: Path) -> None:
     keys = Keys(lakebed_server.access_key, "not-the-secret")
     done = subprocess.run(
         command("--endpoint", lakebed_server.endpoint),
-        cwd=somewhere,
+        cwd=empty_folder,
         env=environment_of(keys),
         capture_output=True,
         text=True,
@@ -313,11 +313,11 @@ def test_people_get_a_table_and_the_failing_step_in_words(lakebed_server: Runnin
     assert lines[-1] == "1 of 15 steps failed"
 
 
-def test_progress_is_shown_on_a_terminal_only(lakebed_server: RunningServer, somewhere: Path) -> None:
+def test_progress_is_shown_on_a_terminal_only(lakebed_server: RunningServer, empty_folder: Path) -> None:
     ours, theirs = pty.openpty()
     words = command("--endpoint", lakebed_server.endpoint, "--json")
     environment = environment_of(root_keys(lakebed_server), TERM="xterm")
-    with subprocess.Popen(words, cwd=somewhere, env=environment, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with subprocess.Popen(words, cwd=empty_folder, env=environment, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         while True:
@@ -328,7 +328,7 @@ def test_progress_is_shown_on_a_terminal_only(lakebed_server: RunningServer, som
             shown += piece
         printed, _ = process.communicate()
     os.close(ours)
-    # A step that is over before the line is drawn again is not seen.
+    # Steps that end between two redraws are not shown.
     assert any(step in shown for step in (b"bucket", b"multipart", b"out of scope", b"delete"))
     assert json.loads(printed)["well"]
 

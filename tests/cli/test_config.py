@@ -10,9 +10,7 @@ from lakebed.cli.main import FAILED
 from .conftest import Lakebed
 
 
-def test_printed_settings_name_where_each_came_from(
-    lakebed: Lakebed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_printed_settings_name_their_origin(lakebed: Lakebed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lakebed.toml").write_text('[server]\nregion = "eu-1"\nworkers = 1\n')
     monkeypatch.setenv("LAKEBED_SERVER__WORKERS", "2")
     outcome = lakebed(
@@ -44,7 +42,7 @@ def test_printed_settings_hide_secrets(lakebed: Lakebed, monkeypatch: pytest.Mon
     assert 'secret_key = "***"  # LAKEBED_ROOT_SECRET_KEY' in outcome.out.splitlines()
 
 
-def test_defaults_can_be_printed_whatever_is_wrong(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_are_printed_despite_invalid_settings(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEBED_SERVER__WORKERS", "many")
     outcome = lakebed("config", "--defaults")
     assert outcome.status == 0
@@ -55,7 +53,7 @@ def test_settings_can_be_checked_without_printing(lakebed: Lakebed) -> None:
     assert lakebed("config").out == "the settings are valid; --print shows them\n"
 
 
-def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_setting_is_one_line_with_advice(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEBED_SERVER__LISEN", "127.0.0.1:1")
     outcome = lakebed("config", "--print")
     assert outcome.status == FAILED
@@ -79,14 +77,14 @@ def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypat
         ),
     ],
 )
-def test_flags_that_cannot_be_are_refused(lakebed: Lakebed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_invalid_flags_are_rejected(lakebed: Lakebed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "latin.toml").write_bytes(b'[server]\nregion = "\xe9"\n')
     outcome = lakebed("config", *words)
     assert outcome.status == FAILED
     assert outcome.err.startswith(f"lakebed: {said}")
 
 
-def test_a_secret_on_the_command_line_is_refused_and_not_repeated(lakebed: Lakebed) -> None:
+def test_secret_on_the_command_line_is_rejected_and_not_quoted(lakebed: Lakebed) -> None:
     outcome = lakebed("config", "--set", "root.secret_key=sesame-sesame")
     assert outcome.status == FAILED
     assert "use LAKEBED_ROOT__SECRET_KEY or the file" in outcome.err

@@ -26,19 +26,19 @@ def _inventory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_prints_are_sorted_json(lakebed: Lakebed, name: str) -> None:
+def test_reports_are_sorted_json(lakebed: Lakebed, name: str) -> None:
     outcome = lakebed("conform", f"--print-{name}")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out == json.dumps(outcome.document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 @pytest.mark.usefixtures("_inventory")
-def test_store_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
+def test_inventory_has_unsupported_features_of_s3(lakebed: Lakebed) -> None:
     document = lakebed("conform", "--print-unsupported-inventory").document
     assert document["s3_unsupported"] == [{"feature": "Torrent", "answer": "501", "note": "[gone]"}]
 
 
-def test_catalog_answers_for_itself_in_the_inventory(lakebed: Lakebed) -> None:
+def test_inventory_has_unsupported_features_of_the_catalog(lakebed: Lakebed) -> None:
     document = lakebed("conform", "--print-unsupported-inventory").document
     refused = {entry["feature"]: entry["answer"] for entry in document["catalog_unsupported"]}
     known = [feature for feature, _, _ in (*of_catalog(), *of_management())]
@@ -53,7 +53,7 @@ def test_inventory_knows_which_routes_are_served(lakebed: Lakebed) -> None:
 
 
 @pytest.mark.slow
-def test_prints_load_no_client() -> None:
+def test_reports_import_no_client() -> None:
     script = (
         "import sys; from lakebed.cli import main\n"
         f"for name in {list(PRINTS)!r}: assert main(['conform', '--print-' + name]) == 0\n"
@@ -63,27 +63,27 @@ def test_prints_load_no_client() -> None:
     assert done.stdout.splitlines()[-1] == "loaded:"
 
 
-def test_one_print_at_a_time(lakebed: Lakebed) -> None:
+def test_only_one_report_per_command(lakebed: Lakebed) -> None:
     assert lakebed("conform", "--print-beyond", "--print-client-matrix").status == FAILED
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--profile", "nobody"), "ERROR: no such profile"),
+        (("--profile", "unknown"), "ERROR: no such profile"),
         ((), "ERROR: LAKEBED_ACCESS_KEY is not set"),
         (("--access-key", "a", "--secret-key", "b", "--timeout", "never"), "ERROR: --timeout"),
         (("--print-vendor-profiles", "--profile", "minio-aistor"), "ERROR: profile minio-aistor needs --warehouse"),
     ],
 )
-def test_mistakes_are_one_line(lakebed: Lakebed, words: tuple[str, ...], said: str) -> None:
+def test_errors_are_one_line(lakebed: Lakebed, words: tuple[str, ...], said: str) -> None:
     outcome = lakebed("conform", *words)
     assert (outcome.status, outcome.out) == (REFUSED, "")
     assert outcome.err.startswith(said)
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_missing_client_is_told_with_what_to_install(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_client_error_names_the_package(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
     outcome = lakebed("conform", "--access-key", "a", "--secret-key", "b")
     assert outcome.status == REFUSED

@@ -55,7 +55,7 @@ import sys
 from pathlib import Path
 from lakebed.cli.main import main
 from lakebed.pipeline.spark.java import find_java
-find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
+find_java.__kwdefaults__["installed"] = Path("/nowhere")  # the machine may have one
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -75,7 +75,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def processes_on(folder: Path) -> list[str]:
-    """Command lines of processes that were given the folder."""
+    """Command lines of processes with the folder among their arguments."""
     found = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -87,10 +87,10 @@ def processes_on(folder: Path) -> list[str]:
     return found
 
 
-def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_demo_runs_all_steps_in_a_new_folder_and_leaves_no_process(tmp_path: Path) -> None:
     find_or_install_java()
     folder = tmp_path / "demo"
-    # One that was used before is made anew.
+    # An existing folder is emptied.
     folder.mkdir()
     (folder / "data").write_text("of an earlier time")
     played = play(folder)
@@ -102,13 +102,13 @@ def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp
     assert "1 succeeded, 7 got 412" in output
     assert "SHA-256 equal" in output
     assert "the last acknowledged one included: yes" in output
-    has_keys = sys.version_info < (3, 13)  # of what pyfluss has packages for
-    assert ("pyfluss is not installed here" in output) == (not has_keys)
-    count = "105,000" if has_keys else "100,000"
+    has_pyfluss = sys.version_info < (3, 13)  # it has no package for later versions
+    assert ("pyfluss is not installed here" in output) == (not has_pyfluss)
+    count = "105,000" if has_pyfluss else "100,000"
     assert f"{count} stream records are present: all that were acknowledged" in output
     assert re.search(r"tier-stream clicks: 100,000 records are not in the lake, .*; freshness is 2 s; took \d", output)
     assert "PyIceberg reads 100,000 clicks: each once" in output
-    if has_keys:
+    if has_pyfluss:
         assert "DuckDB reads 5,800 orders from the lake: equal to the rows of the stream" in output
     assert re.search(r"read back: yes; 0 of \d+ files on disk hold its text", output)
     assert "outside: AccessDenied" in output
@@ -131,7 +131,7 @@ def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp
 
 
 @pytest.mark.heavy
-def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) -> None:
+def test_demo_without_java_continues_with_install_advice(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")
     assert played.returncode == 0, played.stdout + played.stderr
@@ -142,11 +142,11 @@ def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) 
     assert played.stderr == ""
 
 
-def test_who_ends_the_demo_ends_its_server(tmp_path: Path) -> None:
+def test_interrupted_demo_stops_its_server(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     with begin(folder) as playing:
         deadline = time.monotonic() + 60
-        # Its own line has the folder, too.
+        # Its own command line contains the folder, too.
         while len(processes_on(folder)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert playing.poll() is None
@@ -155,7 +155,7 @@ def test_who_ends_the_demo_ends_its_server(tmp_path: Path) -> None:
     assert processes_on(folder) == []
 
 
-def test_who_ends_the_demo_while_it_starts_its_server_ends_that_too(tmp_path: Path) -> None:
+def test_demo_interrupted_during_server_start_stops_the_server(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     played = play(folder, "-c", ENDED_WHILE_IT_STARTS_ITS_SERVER)
     assert played.returncode == 128 + signal.SIGTERM

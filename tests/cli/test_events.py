@@ -45,7 +45,7 @@ def say(ask: Lakebed) -> Lakebed:
     return run
 
 
-def test_events_are_shown_by_what_is_asked_for(say: Lakebed) -> None:
+def test_events_are_filtered(say: Lakebed) -> None:
     lines = say("tail", "--no-follow", "--subject", "photos", "--kind", "ObjectCreated:*").out.splitlines()
     assert [line.split("  ")[2:] for line in lines] == [
         ["ObjectCreated:Put", "photos/a", "by root"],
@@ -58,7 +58,7 @@ def test_events_are_shown_by_what_is_asked_for(say: Lakebed) -> None:
     assert [json.loads(line)["subject"] for line in later] == ["logs"]
 
 
-def test_the_newest_are_shown_unless_a_place_is_named(say: Lakebed, server: RunningServer) -> None:
+def test_newest_events_are_shown_without_a_start(say: Lakebed, server: RunningServer) -> None:
     with LakebedClient(access=access_to(server)) as client:
         client._connection.call("PUT", "/many")
         for number in range(12):
@@ -76,7 +76,7 @@ def test_the_newest_are_shown_unless_a_place_is_named(say: Lakebed, server: Runn
     assert shown("--after", "0", "--limit", "2") == ["many", keys[0]]
 
 
-def test_a_place_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
+def test_start_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
     lines = say("tail", "--no-follow", "--json", "--subject", "logs").out.splitlines()
     first, second = (json.loads(line) for line in lines)
     for place in (first["id"], str(first["seq"]), f"evt_{first['seq']}"):
@@ -87,13 +87,13 @@ def test_a_place_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
     assert "after is an event id of another deployment: start again from a number" in refused.err
 
 
-def test_events_are_followed_until_there_are_enough(say: Lakebed) -> None:
-    asked = ("--kind", "ObjectCreated:*", "--principal", "root")
-    lines = say("tail", "--after", "0", "--limit", "3", *asked).out.splitlines()
+def test_events_are_followed_up_to_the_limit(say: Lakebed) -> None:
+    filters = ("--kind", "ObjectCreated:*", "--principal", "root")
+    lines = say("tail", "--after", "0", "--limit", "3", *filters).out.splitlines()
     assert [line.split("  ")[3] for line in lines] == ["photos/a", "photos/b", "logs/a"]
 
 
-def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) -> None:
+def test_target_is_managed(say: Lakebed, ask: Lakebed, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("hunter2\n")
     made = say(
@@ -123,7 +123,7 @@ def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) ->
     assert say("target", "list", "--json").document == []
 
 
-def test_a_secret_that_is_made_is_shown_once(say: Lakebed) -> None:
+def test_generated_secret_is_printed_once(say: Lakebed) -> None:
     made = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "(generated, shown only once)" in made
     assert "events of bucket rules only" in made
@@ -132,8 +132,8 @@ def test_a_secret_that_is_made_is_shown_once(say: Lakebed) -> None:
     say("target", "delete", "s:webhook")
 
 
-def test_mistakes_are_told_and_secrets_are_not(ask: Lakebed) -> None:
-    for words, told in (
+def test_errors_quote_no_secrets(ask: Lakebed) -> None:
+    for words, message in (
         (("target", "show", "r"), "a target is NAME:TYPE"),
         (("target", "show", "none:webhook"), "no such target"),
         (("target", "put", "r:webhook", "--option", "hunter2"), "an option is NAME=VALUE"),
@@ -142,5 +142,5 @@ def test_mistakes_are_told_and_secrets_are_not(ask: Lakebed) -> None:
     ):
         outcome = ask(*words)
         assert outcome.status == 2
-        assert told in outcome.err
+        assert message in outcome.err
         assert "hunter2" not in outcome.err

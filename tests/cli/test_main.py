@@ -28,19 +28,19 @@ def test_no_command_prints_the_help_and_fails(lakebed: Lakebed) -> None:
     assert outcome.out.startswith("usage: lakebed")
 
 
-def test_an_unknown_command_is_refused(lakebed: Lakebed) -> None:
+def test_unknown_command_is_rejected(lakebed: Lakebed) -> None:
     outcome = lakebed("sevre")
     assert outcome.status == FAILED
     assert "invalid choice: 'sevre'" in outcome.err
 
 
-def test_an_unknown_flag_is_refused(lakebed: Lakebed) -> None:
+def test_unknown_flag_is_rejected(lakebed: Lakebed) -> None:
     outcome = lakebed("serve", "--kafka-listen", "127.0.0.1:9092")
     assert outcome.status == FAILED
     assert "unrecognized arguments: --kafka-listen" in outcome.err
 
 
-def test_flags_are_not_guessed_from_their_beginnings(lakebed: Lakebed) -> None:
+def test_flag_prefixes_are_rejected(lakebed: Lakebed) -> None:
     assert "unrecognized arguments: --insecure" in lakebed("serve", "--insecure").err
 
 
@@ -52,7 +52,7 @@ def test_every_command_has_help(lakebed: Lakebed, command: str) -> None:
 
 
 @pytest.mark.slow
-def test_help_loads_nothing_that_it_does_not_need() -> None:
+def test_help_imports_only_the_entry_point() -> None:
     script = "import sys; from lakebed.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     ours = {name for name in done.stderr.split() if name.startswith("lakebed")}
@@ -61,18 +61,18 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
 
 
 @pytest.mark.slow
-def test_the_module_runs_as_the_command_does() -> None:
+def test_module_runs_as_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "lakebed", "version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"lakebed {__version__} ")
 
 
-def test_version_names_ours_and_python_s(lakebed: Lakebed) -> None:
+def test_version_names_lakebed_and_python(lakebed: Lakebed) -> None:
     assert lakebed("version").out == f"lakebed {__version__} (Python {sys.version.split()[0]})\n"
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Make `lakebed version` raise what is put into the list."""
+    """Makes `lakebed version` raise the exception in the list."""
     raised: list[BaseException] = []
 
     def run(arguments: argparse.Namespace) -> int:
@@ -82,7 +82,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return raised
 
 
-def test_an_error_of_ours_is_one_line_with_what_to_do_next(lakebed: Lakebed, failing: list[BaseException]) -> None:
+def test_lakebed_error_is_one_line_with_advice(lakebed: Lakebed, failing: list[BaseException]) -> None:
     failing.append(errors.Unavailable("cannot connect.\ndetail=refused"))
     outcome = lakebed("version")
     assert outcome.status == FAILED
@@ -92,25 +92,25 @@ def test_an_error_of_ours_is_one_line_with_what_to_do_next(lakebed: Lakebed, fai
     )
 
 
-def test_an_error_without_words_is_named(lakebed: Lakebed, failing: list[BaseException]) -> None:
+def test_error_without_message_shows_its_class(lakebed: Lakebed, failing: list[BaseException]) -> None:
     failing.append(errors.Fenced())
     assert lakebed("version").err == "lakebed: Fenced\n"
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(lakebed: Lakebed, failing: list[BaseException]) -> None:
+def test_unexpected_exception_keeps_its_traceback(lakebed: Lakebed, failing: list[BaseException]) -> None:
     failing.append(ZeroDivisionError("ours"))
     with pytest.raises(ZeroDivisionError):
         lakebed("version")
 
 
-def test_an_interrupt_ends_quietly(lakebed: Lakebed, failing: list[BaseException]) -> None:
+def test_interrupt_prints_nothing(lakebed: Lakebed, failing: list[BaseException]) -> None:
     failing.append(KeyboardInterrupt())
     outcome = lakebed("version")
     assert (outcome.status, outcome.err) == (INTERRUPTED, "")
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_enough_gets_no_complaint() -> None:
+def test_closed_pipe_prints_no_error() -> None:
     command = [sys.executable, "-m", "lakebed", "config", "--defaults"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -120,7 +120,7 @@ def test_a_reader_that_has_enough_gets_no_complaint() -> None:
     assert process.returncode == FAILED
 
 
-def test_advice_is_found_along_the_ancestry() -> None:
+def test_advice_is_inherited_from_base_classes() -> None:
     assert advice_for(errors.InvalidName("wrong")) == advice_for(errors.InvalidInput("wrong"))
     assert advice_for(errors.InvalidSetting("wrong")) != advice_for(errors.InvalidInput("wrong"))
     assert advice_for(errors.NotModified()) == ""
@@ -137,7 +137,7 @@ def test_advice_is_found_along_the_ancestry() -> None:
         (errors.Unauthenticated, "LAKEBED_ACCESS_KEY"),
     ],
 )
-def test_advice_is_about_what_was_not_found(error: type[errors.LakebedError], hint: str) -> None:
+def test_not_found_advice_names_the_kind(error: type[errors.LakebedError], hint: str) -> None:
     assert hint in advice_for(error("wrong"))
 
 

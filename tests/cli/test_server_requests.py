@@ -42,7 +42,7 @@ def say(lake: Lake, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebe
     return run
 
 
-def test_policies_are_asked_about(lake: Lake, say: Lakebed) -> None:
+def test_policy_queries_print_their_results(lake: Lake, say: Lakebed) -> None:
     table = lake.table()
     where = ("--warehouse", table.warehouse)
     policies = lake.client.policies
@@ -71,7 +71,7 @@ def test_policies_are_asked_about(lake: Lake, say: Lakebed) -> None:
     assert (past["content"], past["created-by"]) == ('{"enable":true}', "root")
 
 
-def test_names_that_are_none_are_told(lake: Lake, lakebed: Lakebed, say: Lakebed) -> None:
+def test_invalid_names_are_reported(lake: Lake, lakebed: Lakebed, say: Lakebed) -> None:
     where = ("--warehouse", lake.warehouse())
     for words in (
         ("table-policy", "targets", "p", *where),
@@ -90,7 +90,7 @@ def test_names_that_are_none_are_told(lake: Lake, lakebed: Lakebed, say: Lakebed
         assert outcome.err.startswith("lakebed: ")
 
 
-def test_things_are_labelled_and_found(lake: Lake, say: Lakebed) -> None:
+def test_entities_are_labelled_and_found(lake: Lake, say: Lakebed) -> None:
     table = lake.table()
     where = ("--warehouse", table.warehouse)
     said = say(

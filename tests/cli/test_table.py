@@ -35,7 +35,7 @@ def admin(lakebed: Lakebed, data: Path) -> Admin:
 
 @asynccontextmanager
 async def catalog_in(data: Path) -> AsyncIterator[CatalogHarness]:
-    """The catalog of the data folder, as a server has it."""
+    """The catalog of the data folder."""
     clock = ManualClock()
     meta = await open_migrated_file(data / SQLITE_FILE)
     storage = FolderStorage(data / BYTES_FOLDER, clock)
@@ -49,7 +49,7 @@ async def catalog_in(data: Path) -> AsyncIterator[CatalogHarness]:
 
 
 def with_tables(data: Path, *tables: str, drop: bool = False) -> None:
-    """Make tables in the namespace `ns` of the table bucket `lake`, and both of these if they are not there."""
+    """Create tables in `ns` of the table bucket `lake`, which are created if missing."""
 
     async def make() -> None:
         async with catalog_in(data) as catalog:
@@ -74,7 +74,7 @@ def is_protected(data: Path) -> bool:
     return asyncio.run(look())
 
 
-def test_bucket_is_enabled_and_described(admin: Admin, data: Path) -> None:
+def test_bucket_is_enabled_and_shown(admin: Admin, data: Path) -> None:
     with_tables(data)
     made = admin("enable-bucket", "lake", "--undrop-window", "7d").document
     assert (made["table_bucket"], made["undrop-window-seconds"]) == ("lake", "604800")
@@ -84,7 +84,7 @@ def test_bucket_is_enabled_and_described(admin: Admin, data: Path) -> None:
     assert "team" not in admin("bucket", "lake", "--remove-property", "team").document
 
 
-def test_drop_is_listed_and_taken_back(admin: Admin, data: Path) -> None:
+def test_dropped_table_is_listed_and_restored(admin: Admin, data: Path) -> None:
     with_tables(data)
     admin("bucket", "lake", "--undrop-window", "1h")
     with_tables(data, "t", drop=True)
@@ -97,7 +97,7 @@ def test_drop_is_listed_and_taken_back(admin: Admin, data: Path) -> None:
     assert "table or view is not dropped" in again.err
 
 
-def test_dropped_table_is_given_up(admin: Admin, data: Path) -> None:
+def test_dropped_table_is_purged(admin: Admin, data: Path) -> None:
     with_tables(data)
     admin("bucket", "lake", "--undrop-window", "1h")
     with_tables(data, "t", drop=True)
@@ -129,7 +129,7 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
         (("bucket", "lake", "--property", "novalue"), "lakebed: --property: expected NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(admin: Admin, data: Path, words: tuple[str, ...], said: str) -> None:
+def test_failed_command_prints_one_line(admin: Admin, data: Path, words: tuple[str, ...], said: str) -> None:
     with_tables(data)
     outcome = admin(*words)
     assert outcome.status == FAILED
@@ -138,7 +138,7 @@ def test_what_cannot_be_done_is_one_line(admin: Admin, data: Path, words: tuple[
     assert outcome.err.count("\n") == 1
 
 
-def test_people_read_lines(lakebed: Lakebed, data: Path) -> None:
+def test_text_output_has_lines(lakebed: Lakebed, data: Path) -> None:
     with_tables(data, "t")
     outcome = lakebed("table", "protect", "lake", "ns.t", "--data", str(data))
     assert outcome.out == "table  ns.t\nstate  protected\n"

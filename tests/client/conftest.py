@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 def access_to(server: RunningServer, keys: Keys | None = None) -> ServerAccess:
-    """Root's access to a server, or somebody else's."""
+    """Access to a server with the given keys, by default root's."""
     if keys is None:
         keys = Keys(server.access_key, server.secret_key)
     return ServerAccess(server.endpoint, keys.access_key, Secret(keys.secret_key))
@@ -30,15 +30,15 @@ def access_to(server: RunningServer, keys: Keys | None = None) -> ServerAccess:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """A running server, and root's client of it."""
+    """A running server, and a client with root's credentials."""
 
     server: RunningServer
     client: LakebedClient
     connection: ServerConnection
-    """For what the client has no words for: buckets, tables."""
+    """For requests that the client does not support: creating buckets and tables."""
 
     def warehouse(self) -> str:
-        """A new table bucket with a namespace `ns` in it."""
+        """Create a table bucket with the namespace `ns`."""
         name = f"lake-{uuid.uuid4().hex[:12]}"
         self.connection.call("PUT", f"/{name}")
         self.connection.call("PUT", f"/iceberg/v1/buckets/{name}")
@@ -49,14 +49,14 @@ class Lake:
         self.connection.call("POST", f"/iceberg/v1/{warehouse}/namespaces", document={"namespace": levels})
 
     def table(self, warehouse: str | None = None, name: str = "t") -> TableRef:
-        """A new table, in a new table bucket unless one is named."""
+        """Create a table, by default in a new table bucket."""
         warehouse = warehouse or self.warehouse()
         document = {"name": name, "schema": SCHEMA}
         self.connection.call("POST", f"/iceberg/v1/{warehouse}/namespaces/ns/tables", document=document)
         return TableRef(warehouse, ("ns",), name)
 
     def append(self, table: TableRef, *, times: int) -> None:
-        """Append a row so many times, each in a file of its own."""
+        """Append rows one by one, each in its own file."""
         with CatalogLake(self.server, table.warehouse).catalog() as catalog:
             loaded = catalog.load_table((*table.namespace, table.table))
             for number in range(times):
@@ -67,9 +67,9 @@ class Lake:
 
 @pytest.fixture(scope="package")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A server of this package's own: its queue and its events are nobody else's."""
+    """A server for this package only, with its own task queue and events."""
     data = tmp_path_factory.mktemp("client") / "data"
-    # Nothing is planned by itself meanwhile.
+    # The scheduler plans nothing during the tests.
     with running_server(data, "--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h") as server:
         connection = ServerConnection(access_to(server))
         with LakebedClient(access=access_to(server)) as client:

@@ -13,7 +13,7 @@ OWN = {"LAKEBED_ACCESS_KEY": "own", "LAKEBED_SECRET_KEY": "own-secret"}
 ROOT = {"LAKEBED_ROOT_ACCESS_KEY": "root", "LAKEBED_ROOT_SECRET_KEY": "root-secret"}
 
 
-def test_the_environment_says_what_arguments_do_not() -> None:
+def test_environment_completes_missing_arguments() -> None:
     found = find_access(
         environ={
             **AWS,
@@ -31,7 +31,7 @@ def test_the_environment_says_what_arguments_do_not() -> None:
     assert find_access(environ=AWS).s3.endpoint == DEFAULT_ENDPOINT
 
 
-def test_s3_may_have_another_endpoint() -> None:
+def test_s3_can_have_a_separate_endpoint() -> None:
     by_environment = find_access(environ={**AWS, "LAKEBED_S3_ENDPOINT": "http://s3.example:9000/"})
     assert (by_environment.endpoint, by_environment.s3.endpoint) == (DEFAULT_ENDPOINT, "http://s3.example:9000")
     given = find_access("http://lake.example", s3_endpoint="http://s3.example", environ=AWS)
@@ -39,7 +39,7 @@ def test_s3_may_have_another_endpoint() -> None:
     assert given.s3.access_key_id == given.access_key_id
 
 
-def test_a_key_goes_with_its_own_secret_and_token() -> None:
+def test_access_key_is_used_with_its_own_secret_and_token() -> None:
     given = find_access(access_key_id="given", secret_access_key="given-secret", environ={**AWS, **OWN})
     assert (given.access_key_id, given.secret_access_key, given.session_token) == (
         "given",
@@ -53,12 +53,12 @@ def test_a_key_goes_with_its_own_secret_and_token() -> None:
 
 
 @pytest.mark.parametrize("missing", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
-def test_half_a_pair_is_refused_by_the_name_of_the_other_half(missing: str) -> None:
+def test_key_without_secret_names_the_missing_variable(missing: str) -> None:
     with pytest.raises(InvalidSetting, match=missing):
         find_access(environ={name: value for name, value in {**AWS, **ROOT}.items() if name != missing})
 
 
-def test_no_keys_at_all_says_what_to_set() -> None:
+def test_missing_credentials_name_the_variables_to_set() -> None:
     with pytest.raises(InvalidSetting, match="set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY or AWS_ACCESS_KEY_ID"):
         find_access(environ={})
     with pytest.raises(InvalidSetting, match="set together"):
@@ -69,18 +69,18 @@ def test_no_keys_at_all_says_what_to_set() -> None:
     "endpoint",
     ["lake.example:9000", "ftp://lake.example", "http://", "http://lake/iceberg", "http://h:port", "http://h?q"],
 )
-def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
+def test_invalid_endpoint_is_rejected(endpoint: str) -> None:
     with pytest.raises(InvalidSetting, match="expected an endpoint such as"):
         find_access(endpoint, environ=AWS)
 
 
-def test_a_password_in_the_endpoint_is_refused_and_not_shown() -> None:
+def test_password_in_the_endpoint_is_rejected_and_not_quoted() -> None:
     with pytest.raises(InvalidSetting) as refused:
         find_access("http://user:hidden@lake.example", environ=AWS)
     assert "hidden" not in str(refused.value)
 
 
-def test_access_travels_to_other_processes_and_shows_no_secret() -> None:
+def test_access_can_be_pickled_and_its_repr_has_no_secret() -> None:
     found = find_access(environ=AWS)
     assert pickle.loads(pickle.dumps(found)) == found
     assert "aws-secret" not in repr(found)

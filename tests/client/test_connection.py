@@ -27,12 +27,12 @@ def access_to(endpoint: str, ca_bundle: str | None = None) -> ServerAccess:
 
 
 @contextmanager
-def answering(answers: Sequence[Answer]) -> Iterator[ScriptedServer]:
-    """A server that gives these answers, and the last of them from then on."""
-    left = list(answers)
+def responding(responses: Sequence[Answer]) -> Iterator[ScriptedServer]:
+    """A server that sends these responses in order, and repeats the last."""
+    remaining = list(responses)
 
     def script(asked: Asked) -> Answer:
-        return left.pop(0) if len(left) > 1 else left[0]
+        return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     with scripted_server(script) as server:
         yield server
@@ -47,8 +47,8 @@ def connected(server: ScriptedServer, pauses: list[float] | None = None) -> Iter
         connection.close()
 
 
-def test_a_call_is_signed_and_read() -> None:
-    with answering([OK]) as server, connected(server) as connection:
+def test_request_is_signed_and_response_decoded() -> None:
+    with responding([OK]) as server, connected(server) as connection:
         found = connection.read(dict[str, int], "POST", "/a%1Fb", query={"q": "x y"}, document={"k": "v"})
     (asked,) = server.asked
     assert found == {"n": 1}
@@ -58,9 +58,9 @@ def test_a_call_is_signed_and_read() -> None:
     assert asked.headers["user-agent"].startswith("lakebed/")
 
 
-def test_one_connection_serves_many_calls() -> None:
+def test_connection_is_reused() -> None:
     opened: list[object] = []
-    with answering([OK]) as server, connected(server) as connection:
+    with responding([OK]) as server, connected(server) as connection:
         original = connection._http._open
 
         def counted(*where: object) -> object:
@@ -68,7 +68,7 @@ def test_one_connection_serves_many_calls() -> None:
             opened.append(made)
             return made
 
-        connection._http._open = counted  # type: ignore[method-assign,assignment]  # counts, and is the same
+        connection._http._open = counted  # type: ignore[method-assign,assignment]  # counts calls
         for _ in range(3):
             connection.call("GET", "/")
     assert len(server.asked) == 3
@@ -76,30 +76,30 @@ def test_one_connection_serves_many_calls() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_busy_server_is_asked_again_for_as_long_as_it_says(method: str) -> None:
+def test_busy_response_is_retried_after_retry_after(method: str) -> None:
     pauses: list[float] = []
-    asked_for = Answer(503, BUSY.body, {"Retry-After": "2"})
-    with answering([BUSY, asked_for, OK]) as server, connected(server, pauses) as connection:
+    with_retry_after = Answer(503, BUSY.body, {"Retry-After": "2"})
+    with responding([BUSY, with_retry_after, OK]) as server, connected(server, pauses) as connection:
         connection.call(method, "/")
     assert len(server.asked) == 3
     assert 0 < pauses[0] < 2 <= pauses[1]
 
 
-def test_it_gives_up_in_the_end() -> None:
-    with answering([BUSY]) as server, connected(server) as connection, pytest.raises(Unavailable, match="busy"):
+def test_retries_end_after_the_maximum_of_attempts() -> None:
+    with responding([BUSY]) as server, connected(server) as connection, pytest.raises(Unavailable, match="busy"):
         connection.call("GET", "/")
     assert len(server.asked) == ATTEMPTS
 
 
-def test_a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() -> None:
-    with answering([CUT, OK]) as server, connected(server) as connection:
+def test_lost_response_is_retried_only_for_repeatable_requests() -> None:
+    with responding([CUT, OK]) as server, connected(server) as connection:
         connection.call("GET", "/")
         assert len(server.asked) == 2
-    with answering([CUT, OK]) as server, connected(server) as connection:
+    with responding([CUT, OK]) as server, connected(server) as connection:
         with pytest.raises(Unavailable) as lost:
             connection.call("POST", "/")
         assert (lost.value.undecided, len(server.asked)) == (True, 1)
-    with answering([CUT, OK]) as server, connected(server) as connection:
+    with responding([CUT, OK]) as server, connected(server) as connection:
         connection.call("POST", "/", repeatable=True)
         assert len(server.asked) == 2
 
@@ -111,20 +111,20 @@ def test_a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() -> None
         (Answer(507, b"full"), StorageFull),
     ],
 )
-def test_what_asking_again_cannot_change_is_told_at_once(answer: Answer, error: type[Exception]) -> None:
-    with answering([answer]) as server, connected(server) as connection, pytest.raises(error):
+def test_permanent_errors_are_not_retried(answer: Answer, error: type[Exception]) -> None:
+    with responding([answer]) as server, connected(server) as connection, pytest.raises(error):
         connection.call("GET", "/")
     assert len(server.asked) == 1
 
 
-def test_an_answer_of_something_else_is_told_as_that() -> None:
+def test_response_that_is_not_lakebed_is_reported() -> None:
     html = Answer(200, b"<html>")
-    told = pytest.raises(Unavailable, match="unexpected response")
-    with answering([html]) as server, connected(server) as connection, told:
+    rejected = pytest.raises(Unavailable, match="unexpected response")
+    with responding([html]) as server, connected(server) as connection, rejected:
         connection.read(dict[str, int], "GET", "/")
 
 
-def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
+def test_unreachable_server_error_has_endpoint_and_advice() -> None:
     pauses: list[float] = []
     endpoint = f"http://127.0.0.1:{free_port()}"
     connection = ServerConnection(access_to(endpoint), sleep=pauses.append)
@@ -135,7 +135,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
     assert len(pauses) == ATTEMPTS - 1
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_forever() -> None:
+def test_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
         connection = ServerConnection(access_to(endpoint), timeout_seconds=0.05, attempts=1)
@@ -144,8 +144,8 @@ def test_a_server_that_says_nothing_is_not_waited_for_forever() -> None:
         assert silent.value.undecided
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
-    """A farewell that came while nobody looked must not cost a call that cannot be repeated."""
+def test_connection_closed_by_the_server_is_not_reused() -> None:
+    """An idle connection that the server closed must not fail a request that cannot be repeated."""
 
     def serve(listening: socket.socket, closed: threading.Event) -> None:
         for _ in range(2):
@@ -167,8 +167,8 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
         connection.close()
 
 
-def test_keys_that_no_header_can_hold_are_refused_and_not_shown() -> None:
-    with answering([OK]) as server:
+def test_credentials_with_invalid_characters_are_rejected_and_not_quoted() -> None:
+    with responding([OK]) as server:
         access = ServerAccess(server.url, "AK\r\nID", Secret("secret"), Secret("hid\nden"))
         with pytest.raises(InvalidSetting) as refused:
             ServerConnection(access).call("GET", "/")
@@ -176,11 +176,11 @@ def test_keys_that_no_header_can_hold_are_refused_and_not_shown() -> None:
     assert server.asked == []
 
 
-def test_threads_share_one_connection_object() -> None:
+def test_connection_is_safe_for_threads() -> None:
     barrier = threading.Barrier(4)
 
     def script(asked: Asked) -> Answer:
-        barrier.wait(10)  # four at once, or none is answered
+        barrier.wait(10)  # responds only to four concurrent requests
         return OK
 
     failures: list[BaseException] = []
@@ -206,7 +206,7 @@ def test_threads_share_one_connection_object() -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_server_over_tls_is_trusted_by_the_authority_that_is_given(tmp_path: Path) -> None:
+def test_ca_bundle_verifies_the_server_certificate(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     with running_tls_server(tmp_path / "data", certificate) as server:
         trusting = ServerConnection(access_to(server.endpoint, str(certificate.certificate)))
@@ -216,14 +216,14 @@ def test_a_server_over_tls_is_trusted_by_the_authority_that_is_given(tmp_path: P
             ServerConnection(access_to(server.endpoint)).call("GET", "/health/live")
 
 
-def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_ca_bundle_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"nowhere\.pem"):
         ServerConnection(access_to("https://lake.example", str(tmp_path / "nowhere.pem")))
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_plain_http_to_a_server_with_tls_says_which_scheme_to_use(tmp_path: Path) -> None:
+def test_http_to_a_tls_server_advises_https(tmp_path: Path) -> None:
     with running_tls_server(tmp_path / "data", make_certificate(tmp_path)) as server:
         connection = ServerConnection(access_to(server.endpoint.replace("https://", "http://")), attempts=1)
         with pytest.raises(InvalidInput, match=r"^this port expects HTTPS: use https:// in place of http://"):
@@ -231,7 +231,7 @@ def test_plain_http_to_a_server_with_tls_says_which_scheme_to_use(tmp_path: Path
         connection.close()
 
 
-def test_plain_http_to_another_program_with_tls_says_which_scheme_to_use() -> None:
+def test_http_to_another_tls_program_advises_https() -> None:
     alert = b"\x15\x03\x01\x00\x02\x02\x16"
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -251,7 +251,7 @@ def test_plain_http_to_another_program_with_tls_says_which_scheme_to_use() -> No
 
 
 @pytest.mark.integration
-def test_https_to_a_server_without_tls_says_which_scheme_to_use(lakebed_server: RunningServer) -> None:
+def test_https_to_a_plain_server_advises_http(lakebed_server: RunningServer) -> None:
     connection = ServerConnection(access_to(lakebed_server.endpoint.replace("http://", "https://")), attempts=1)
     with pytest.raises(InvalidSetting, match=r"^the server does not speak TLS; use http://"):
         connection.call("GET", "/")

@@ -12,8 +12,8 @@ from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.json.errors import error_document, error_model
 
 
-def told(error: e.LakebedError) -> e.LakebedError:
-    """An error, as the other side of the wire sees it."""
+def round_trip(error: e.LakebedError) -> e.LakebedError:
+    """The error that the client raises for the server's error."""
     refusal = error_model(error)
     return failure_of(refusal.status, error_document(refusal, str(error)), "GET /x")
 
@@ -38,35 +38,35 @@ def told(error: e.LakebedError) -> e.LakebedError:
         e.StorageFull,
     ],
 )
-def test_an_error_comes_back_as_what_it_was(kind: type[e.LakebedError]) -> None:
-    seen = told(kind("the words of the server"))
+def test_errors_round_trip_over_the_wire(kind: type[e.LakebedError]) -> None:
+    seen = round_trip(kind("a message of the server"))
     assert type(seen) is kind
-    assert "the words of the server" in str(seen)
+    assert "a message of the server" in str(seen)
     assert seen.retryable is kind.retryable
 
 
-def test_an_expired_key_is_not_a_mistake_in_the_request() -> None:
-    """So that the hint is to use another key, and not to read --help."""
-    seen = told(AwsFault(400, "ExpiredToken", "The provided access key has expired."))
+def test_expired_key_is_not_invalid_input() -> None:
+    """Its advice is to use another key, not to read --help."""
+    seen = round_trip(AwsFault(400, "ExpiredToken", "The provided access key has expired."))
     assert type(seen) is e.CredentialsExpired
     assert "The provided access key has expired" in str(seen)
 
 
-def test_an_unknown_outcome_stays_unknown() -> None:
-    seen = told(e.Unavailable("lost", undecided=True))
+def test_undecided_outcome_stays_undecided() -> None:
+    seen = round_trip(e.Unavailable("lost", undecided=True))
     assert isinstance(seen, e.Unavailable)
     assert seen.undecided
 
 
-@pytest.mark.parametrize(("asked", "undecided"), [("GET /x", False), ("HEAD /x", False), ("POST /x", True)])
-def test_a_crash_leaves_open_what_a_change_has_done(asked: str, undecided: bool) -> None:
-    seen = failure_of(502, b"<html>bad gateway</html>", asked)
+@pytest.mark.parametrize(("operation", "undecided"), [("GET /x", False), ("HEAD /x", False), ("POST /x", True)])
+def test_server_error_leaves_a_mutation_undecided(operation: str, undecided: bool) -> None:
+    seen = failure_of(502, b"<html>bad gateway</html>", operation)
     assert isinstance(seen, e.Unavailable)
     assert seen.undecided is undecided
     assert "bad gateway" in str(seen)
 
 
-def test_refused_credentials_say_what_to_do() -> None:
+def test_rejected_credentials_have_advice() -> None:
     assert "check that the access key" in str(failure_of(401, b"", "GET /x"))
     assert "with the permission" in str(failure_of(403, b"", "GET /x"))
 
@@ -75,5 +75,5 @@ def test_refused_credentials_say_what_to_do() -> None:
     st.integers(100, 599),
     st.binary(max_size=64) | st.builds(lambda text: json.dumps({"error": text}).encode(), st.text()),
 )
-def test_no_answer_is_without_an_error(status: int, body: bytes) -> None:
+def test_every_error_response_becomes_an_error(status: int, body: bytes) -> None:
     assert isinstance(failure_of(status, body, "GET /x"), e.LakebedError)

@@ -18,17 +18,17 @@ from .conftest import Lake, access_to
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_events_are_read_by_cursor_in_order(lake: Lake) -> None:
+def test_events_are_read_in_order_by_cursor(lake: Lake) -> None:
     before = lake.client.events.read(limit=0).last_seq
     table = lake.table()
     first = lake.client.events.read(before, limit=2)
     rest = lake.client.events.read(first.next_after)
-    told = [*first.events, *rest.events]
-    kinds = [event.kind for event in told]
+    events_read = [*first.events, *rest.events]
+    kinds = [event.kind for event in events_read]
     assert kinds[0] == "BucketCreated"
     assert kinds.index("TableBucketEnabled") < kinds.index("NamespaceCreated") < kinds.index("TableCreated")
-    assert [event.seq for event in told] == sorted({event.seq for event in told})
-    created = told[kinds.index("TableCreated")]
+    assert [event.seq for event in events_read] == sorted({event.seq for event in events_read})
+    created = events_read[kinds.index("TableCreated")]
     assert created.subject == f"{table.warehouse}/ns/t"
     assert created.payload["warehouse"] == table.warehouse
     assert created.payload["namespace"] == ["ns"]
@@ -37,7 +37,7 @@ def test_events_are_read_by_cursor_in_order(lake: Lake) -> None:
     assert not first.may_have_missed(before)
 
 
-def test_only_what_is_asked_for_is_told_and_the_rest_is_passed_over(lake: Lake) -> None:
+def test_filters_select_events_and_the_cursor_passes_the_rest(lake: Lake) -> None:
     before = lake.client.events.read(limit=0).last_seq
     lake.table()
     page = lake.client.events.read(before, kinds=["Table*", "NamespaceCreated"])
@@ -48,7 +48,7 @@ def test_only_what_is_asked_for_is_told_and_the_rest_is_passed_over(lake: Lake) 
     ]
 
 
-def test_pages_end_where_the_reader_said(lake: Lake) -> None:
+def test_pages_end_at_until(lake: Lake) -> None:
     before = lake.client.events.read(limit=0).last_seq
     lake.table()
     middle = before + 2
@@ -61,7 +61,7 @@ def test_pages_end_where_the_reader_said(lake: Lake) -> None:
     assert whole[-1] == lake.client.events.read(limit=0).last_seq
 
 
-def test_the_newest_are_found_from_the_end(lake: Lake) -> None:
+def test_newest_events_are_read_from_the_end(lake: Lake) -> None:
     events = lake.client.events
     lake.table()
     lake.table()
@@ -75,7 +75,7 @@ def test_the_newest_are_found_from_the_end(lake: Lake) -> None:
     assert events.newest(3, kinds=["NothingOfThatKind"]) == []
 
 
-def test_rare_events_are_found_in_ranges_that_double(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_newest_events_are_found_in_doubling_ranges(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DEFAULT_LIMIT", 1)
     events = lake.client.events
     lake.table()
@@ -85,7 +85,7 @@ def test_rare_events_are_found_in_ranges_that_double(lake: Lake, monkeypatch: py
     assert events.newest(3) == whole[-3:]
 
 
-def test_a_reader_resumes_behind_the_id_of_an_event(lake: Lake) -> None:
+def test_reader_resumes_after_an_event_id(lake: Lake) -> None:
     before = lake.client.events.read(limit=0)
     lake.table()
     first = lake.client.events.read(before.last_seq, limit=1)
@@ -97,29 +97,29 @@ def test_a_reader_resumes_behind_the_id_of_an_event(lake: Lake) -> None:
     assert list(islice(lake.client.events.follow(event.id), 2)) == rest[:2]
 
 
-def test_a_cursor_of_another_deployment_is_refused(lake: Lake) -> None:
+def test_cursor_of_another_deployment_is_rejected(lake: Lake) -> None:
     elsewhere = EventIds(new_deployment_id()).cursor(1)
     for reading in (lake.client.events.pages(elsewhere), lake.client.audit.follow(elsewhere)):
         with pytest.raises(InvalidInput, match="an event id of another deployment"):
             next(reading)
 
 
-def test_who_follows_is_told_as_things_happen(lake: Lake) -> None:
+def test_follow_returns_new_events(lake: Lake) -> None:
     before = lake.client.events.read(limit=0).last_seq
-    told: list[Event] = []
+    followed: list[Event] = []
 
     def follow() -> None:
         with LakebedClient(access=access_to(lake.server)) as client:
-            told.extend(islice(client.events.follow(before, kinds=["TableCreated"]), 2))
+            followed.extend(islice(client.events.follow(before, kinds=["TableCreated"]), 2))
 
     following = threading.Thread(target=follow)
     following.start()
     tables = [lake.table(), lake.table()]
     following.join()
-    assert [event.payload["warehouse"] for event in told] == [table.warehouse for table in tables]
+    assert [event.payload["warehouse"] for event in followed] == [table.warehouse for table in tables]
 
 
-def test_the_audit_trail_names_who_changed_what(lake: Lake, tmp_path: Path) -> None:
+def test_audit_log_names_principal_and_change(lake: Lake, tmp_path: Path) -> None:
     before = lake.client.audit.read(limit=0).last_seq
     user = user_who_may(lake.server, tmp_path, "lakebed:ReadAudit")
     with LakebedClient(access=access_to(lake.server, user.keys)) as auditor:
@@ -135,7 +135,7 @@ def test_the_audit_trail_names_who_changed_what(lake: Lake, tmp_path: Path) -> N
     assert not lake.client.audit.read(page.next_after, kinds=["Table*"]).events
 
 
-def test_questions_that_mean_nothing_are_refused(lake: Lake) -> None:
+def test_invalid_event_filters_are_rejected(lake: Lake) -> None:
     events = lake.client.events
     with pytest.raises(InvalidInput, match="after must be an integer"):
         events.read(-1)

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 API = Path(__file__).parents[2] / "docs" / "api.md"
 
 
-def test_the_example_in_the_documentation_runs(
+def test_documented_example_runs(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", API.read_text(), re.DOTALL)

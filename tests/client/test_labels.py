@@ -9,7 +9,7 @@ from lakebed.governance.labels import LabelKind
 from .conftest import Lake
 
 
-def test_kinds_are_those_of_the_server() -> None:
+def test_label_kinds_match_the_server() -> None:
     assert set(KINDS) == set(LabelKind)
 
 
@@ -25,13 +25,13 @@ def test_kinds_are_those_of_the_server() -> None:
         ("principal-role", "team", "team"),
     ],
 )
-def test_things_are_read_as_people_write_them(kind: str, name: str, shown: str) -> None:
+def test_subjects_and_owners_are_parsed(kind: str, name: str, shown: str) -> None:
     subject = Subject.parse(kind, name, catalog="pond")
     assert (subject.kind, str(subject)) == (kind, shown)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("stream", "a.b"), ("table", "t"), ("policy", "p")])
-def test_names_that_are_none(kind: str, name: str) -> None:
+def test_invalid_names_are_rejected(kind: str, name: str) -> None:
     with pytest.raises(InvalidInput):
         Subject.parse(kind, name, catalog="pond")
     with pytest.raises(InvalidInput):
@@ -42,7 +42,7 @@ def test_names_that_are_none(kind: str, name: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_labels_are_set_shown_and_found(lake: Lake) -> None:
+def test_labels_are_set_read_and_found(lake: Lake) -> None:
     table, labels = lake.table(), lake.client.labels
     subject = Subject.parse("table", "ns.t", catalog=table.warehouse)
     team = Owner.parse("principal-role:service_admin")

@@ -6,7 +6,7 @@ from lakebed.client.names import TableRef, path
 from lakebed.core.errors import InvalidName
 
 
-def test_a_table_is_named_as_people_write_it() -> None:
+def test_table_name_is_parsed() -> None:
     table = TableRef.parse("lake", "a.b.t")
     assert table == TableRef("lake", ("a", "b"), "t")
     assert (table.name, str(table)) == ("a.b.t", "lake.a.b.t")
@@ -15,10 +15,10 @@ def test_a_table_is_named_as_people_write_it() -> None:
 @pytest.mark.parametrize(
     ("warehouse", "name"), [("", "ns.t"), ("lake", "t"), ("lake", ""), ("lake", "ns."), ("lake", ".t")]
 )
-def test_what_names_no_table_is_refused(warehouse: str, name: str) -> None:
+def test_invalid_table_name_is_rejected(warehouse: str, name: str) -> None:
     with pytest.raises(InvalidName, match=r"NAMESPACE\.TABLE"):
         TableRef.parse(warehouse, name)
 
 
-def test_levels_go_into_one_segment() -> None:
+def test_namespace_levels_share_one_path_segment() -> None:
     assert path("lake", ("a", "b"), "t/x") == "/lake/a%1Fb/t%2Fx"

@@ -21,7 +21,7 @@ COMPACTION = "system.data-compaction"
 NS = ("ns",)
 
 
-def test_a_policy_lives_is_attached_and_holds(lake: Lake) -> None:
+def test_policy_is_created_attached_and_applies(lake: Lake) -> None:
     table, policies = lake.table(), lake.client.policies
     warehouse = table.warehouse
     made = policies.create(warehouse, NS, "far", COMPACTION, {"enable": True}, description="for all")
@@ -51,7 +51,7 @@ def test_a_policy_lives_is_attached_and_holds(lake: Lake) -> None:
     assert list(policies.why(table)) == []
 
 
-def test_a_change_is_made_to_the_version_that_was_read(lake: Lake) -> None:
+def test_policy_update_requires_the_current_version(lake: Lake) -> None:
     warehouse, policies = lake.warehouse(), lake.client.policies
     policies.create(warehouse, NS, "p", COMPACTION, {"enable": True})
     with pytest.raises(AlreadyExists):
@@ -62,7 +62,7 @@ def test_a_change_is_made_to_the_version_that_was_read(lake: Lake) -> None:
         policies.update(warehouse, NS, "p", {"enable": True}, current_version=0)
 
 
-def test_what_is_wrong_in_a_policy_is_told_by_its_path(lake: Lake) -> None:
+def test_invalid_policy_error_names_the_path(lake: Lake) -> None:
     warehouse, policies = lake.warehouse(), lake.client.policies
     with pytest.raises(InvalidPolicy, match=r"\$\.config"):
         policies.create(warehouse, NS, "p", COMPACTION, {"enable": True, "config": {"target-file-size-bytes": "large"}})
@@ -74,7 +74,7 @@ def test_what_is_wrong_in_a_policy_is_told_by_its_path(lake: Lake) -> None:
         policies.attach(warehouse, NS, "two", namespace_target(NS))
 
 
-def test_part_of_a_policy_is_changed_and_what_it_said_is_kept(lake: Lake) -> None:
+def test_patch_changes_given_fields_and_old_versions_are_kept(lake: Lake) -> None:
     warehouse, policies = lake.warehouse(), lake.client.policies
     policies.create(warehouse, NS, "p", COMPACTION, {"enable": True}, description="why")
     changed = policies.patch(warehouse, NS, "p", content={"enable": False}, current_version=0)
@@ -93,7 +93,7 @@ def test_part_of_a_policy_is_changed_and_what_it_said_is_kept(lake: Lake) -> Non
         policies.version(warehouse, NS, "p", 3)
 
 
-def test_policies_are_asked_about_the_other_way(lake: Lake) -> None:
+def test_policy_targets_effects_and_uncovered_tables_are_listed(lake: Lake) -> None:
     table, policies = lake.table(), lake.client.policies
     warehouse = table.warehouse
     other = lake.table(warehouse, "u")

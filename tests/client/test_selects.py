@@ -1,4 +1,4 @@
-"""Selects over the wire, against a server that answers as it is told."""
+"""S3 Select requests against a scripted server."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ WHOLE = b"".join(
 
 
 @contextmanager
-def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, SelectClient]]:
-    """A server that gives these answers, the last of them from then on, and a client of it that never waits."""
-    left = list(answers)
+def selecting(responses: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, SelectClient]]:
+    """A server that sends these responses in order and repeats the last, and a client that does not pause."""
+    left = list(responses)
 
     def script(asked: Asked) -> Answer:
         return left.pop(0) if len(left) > 1 else left[0]
@@ -59,7 +59,7 @@ def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, SelectCl
 
 
 def run(answer: Answer) -> bytes:
-    with asking([answer]) as (_, selects):
+    with selecting([answer]) as (_, selects):
         return b"".join(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))
 
 
@@ -67,8 +67,8 @@ def refusal(status: int, code: str) -> Answer:
     return Answer(status, write_error(code, "Why.", "/b/k", "R1"), {"Content-Type": "application/xml"})
 
 
-def test_records_and_counts_come_back() -> None:
-    with asking([Answer(200, WHOLE)]) as (server, selects):
+def test_select_returns_records_and_statistics() -> None:
+    with selecting([Answer(200, WHOLE)]) as (server, selects):
         selection = selects.run(
             "b",
             "a b/c+d.csv",
@@ -106,7 +106,7 @@ text = st.text(
 
 
 @given(text, text)
-def test_what_is_asked_is_what_the_server_reads(expression: str, delimiter: str) -> None:
+def test_select_request_is_parsed_by_the_server(expression: str, delimiter: str) -> None:
     words: Words = {
         "Expression": expression,
         "ExpressionType": "SQL",
@@ -130,18 +130,18 @@ def test_what_is_asked_is_what_the_server_reads(expression: str, delimiter: str)
         (Answer(502, b"<html>"), Unavailable),
     ],
 )
-def test_refusals_are_errors_of_ours(answer: Answer, kind: type[Exception]) -> None:
+def test_error_responses_become_lakebed_errors(answer: Answer, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         run(answer)
 
 
-def test_what_is_wrong_with_the_query_has_its_code_whenever_it_shows() -> None:
+def test_query_errors_have_their_code_before_and_after_the_first_record() -> None:
     with pytest.raises(SelectError, match="Why") as caught:
         run(refusal(400, "ParseSelectMissingFrom"))
     assert caught.value.code == "ParseSelectMissingFrom"
 
     later = b"".join(messages.records(b"1\n")) + messages.error("CastFailed", "not a number")
-    with asking([Answer(200, later)]) as (_, selects):
+    with selecting([Answer(200, later)]) as (_, selects):
         pieces = iter(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))
         assert next(pieces) == b"1\n"
         with pytest.raises(SelectError, match="not a number") as caught:
@@ -149,35 +149,35 @@ def test_what_is_wrong_with_the_query_has_its_code_whenever_it_shows() -> None:
     assert caught.value.code == "CastFailed"
 
 
-def test_a_server_that_gives_up_is_no_fault_of_the_query() -> None:
+def test_server_failure_during_a_query_is_not_a_query_error() -> None:
     with pytest.raises(Unavailable, match="Busy"):
         run(Answer(200, messages.error("Busy", "too long")))
 
 
 @pytest.mark.parametrize("cut", [len(WHOLE) - len(messages.END), 1, 100])
-def test_an_answer_without_its_end_is_incomplete(cut: int) -> None:
+def test_response_without_end_event_is_incomplete(cut: int) -> None:
     with pytest.raises(Incomplete):
         run(Answer(200, WHOLE[:cut]))
 
 
-def test_a_connection_that_breaks_is_told() -> None:
+def test_broken_connection_is_reported() -> None:
     with pytest.raises(Unavailable):
         run(Answer(200, WHOLE[:100], claimed_length=len(WHOLE)))
 
 
-def test_a_damaged_answer_is_told() -> None:
+def test_corrupt_event_stream_is_reported() -> None:
     with pytest.raises(Unavailable, match="corrupted"):
         run(Answer(200, WHOLE[:70] + b"\0" + WHOLE[71:]))
 
 
-def test_a_busy_server_is_asked_again() -> None:
-    with asking([refusal(503, "SlowDown"), Answer(200, WHOLE)]) as (server, selects):
+def test_busy_response_to_a_select_is_retried() -> None:
+    with selecting([refusal(503, "SlowDown"), Answer(200, WHOLE)]) as (server, selects):
         assert b"".join(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}})).count(b"\n") == 2
         assert len(server.asked) == 2
 
 
-def test_who_stops_reading_can_ask_on() -> None:
-    with asking([Answer(200, WHOLE)]) as (server, selects):
+def test_unfinished_result_does_not_block_the_next_query() -> None:
+    with selecting([Answer(200, WHOLE)]) as (server, selects):
         first = selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}})
         assert next(iter(first)) == b'{"a":1}\n'
         first.close()
@@ -192,23 +192,23 @@ def listing(*keys: str, token: str = "") -> Answer:
     return Answer(200, body.encode())
 
 
-def test_objects_are_listed_page_by_page() -> None:
-    with asking([listing("logs/a%20b", token="next"), listing("logs/c")]) as (server, selects):
+def test_objects_are_listed_over_several_pages() -> None:
+    with selecting([listing("logs/a%20b", token="next"), listing("logs/c")]) as (server, selects):
         found = list(selects.objects("b", "logs/"))
-        asked = [one.path for one in server.asked]
+        paths = [one.path for one in server.asked]
     assert found == [ObjectEntry("logs/a b", 10), ObjectEntry("logs/c", 6)]
-    assert "prefix=logs%2F" in asked[0]
-    assert "continuation-token=next" in asked[1]
+    assert "prefix=logs%2F" in paths[0]
+    assert "continuation-token=next" in paths[1]
 
 
-def test_what_is_no_listing_is_told() -> None:
+def test_invalid_listing_is_reported() -> None:
     with (
-        asking([Answer(200, b"hello")]) as (_, selects),
+        selecting([Answer(200, b"hello")]) as (_, selects),
         pytest.raises(Unavailable, match="unexpected response to a listing"),
     ):
         list(selects.objects("b"))
     with (
-        asking([refusal(400, "InvalidArgument")]) as (_, selects),
+        selecting([refusal(400, "InvalidArgument")]) as (_, selects),
         pytest.raises(InvalidInput, match="InvalidArgument"),
     ):
         list(selects.objects("b"))

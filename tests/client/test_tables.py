@@ -12,7 +12,7 @@ from .conftest import Lake
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_what_there_is_can_be_walked(lake: Lake) -> None:
+def test_warehouses_namespaces_and_tables_are_listed(lake: Lake) -> None:
     warehouse = lake.warehouse()
     lake.namespace(warehouse, "ns", "in.ner")
     names = {lake.table(warehouse, name) for name in ("t", "ü- x", "a.b")}
@@ -27,7 +27,7 @@ def test_what_there_is_can_be_walked(lake: Lake) -> None:
     assert list(tables.tables(warehouse, ["ns", "in.ner"])) == []
 
 
-def test_a_table_tells_how_it_is(lake: Lake) -> None:
+def test_table_health_is_read(lake: Lake) -> None:
     table = lake.table()
     health = lake.client.tables.health(table)
     assert health.ref == table
@@ -39,14 +39,14 @@ def test_a_table_tells_how_it_is(lake: Lake) -> None:
     assert {table, other} <= {one.ref for one in lake.client.tables.healths()}
 
 
-def test_a_table_without_policies_has_nothing_planned(lake: Lake) -> None:
+def test_table_without_policies_has_an_empty_plan(lake: Lake) -> None:
     table = lake.table()
     plan = lake.client.tables.plan(table)
     assert (plan.planned, plan.revised, plan.withdrawn, plan.skipped) == ([], [], [], [])
     assert lake.client.tables.submit_plan(table).tasks == []
 
 
-def test_a_plan_is_made_of_policies_and_of_how_the_table_is(lake: Lake) -> None:
+def test_plan_follows_from_policies_and_table_health(lake: Lake) -> None:
     table, policies = lake.table(), lake.client.policies
     lake.append(table, times=3)
     health = lake.client.tables.health(table)
@@ -69,7 +69,7 @@ def test_a_plan_is_made_of_policies_and_of_how_the_table_is(lake: Lake) -> None:
     assert (skipped.job, skipped.policy) == (JobKind.COMPACT, spec.policy)
 
 
-def test_what_is_not_there_is_told_by_its_kind(lake: Lake) -> None:
+def test_missing_entities_raise_errors_by_kind(lake: Lake) -> None:
     warehouse = lake.warehouse()
     tables = lake.client.tables
     with pytest.raises(NoSuchTable):

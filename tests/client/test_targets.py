@@ -12,7 +12,7 @@ from .conftest import access_to
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_targets_are_looked_after_over_the_wire(lakebed_server: RunningServer) -> None:
+def test_targets_are_managed_over_the_api(lakebed_server: RunningServer) -> None:
     with LakebedClient(access=access_to(lakebed_server)) as client:
         targets, named = client.targets, ("webhook", "over-the-wire")
         made = targets.put(*named, {"endpoint": "http://127.0.0.1:9/x"}, kinds=["Nothing"], subject="lake", audit=True)
@@ -25,8 +25,8 @@ def test_targets_are_looked_after_over_the_wire(lakebed_server: RunningServer) -
             assert (shown.kinds, shown.subject, shown.audit, shown.paused) == (["Nothing"], "lake", True, True)
             assert (shown.settings["secret"], shown.made, shown.dead) == ("***", {}, 0)
             assert not shown.requests
-            asked = targets.put(*named, {"endpoint": "http://127.0.0.1:9/x"}, requests=True)
-            assert (asked.requests, asked.audit) == (True, False)
+            target = targets.put(*named, {"endpoint": "http://127.0.0.1:9/x"}, requests=True)
+            assert (target.requests, target.audit) == (True, False)
             targets.resume(*named)
             assert not targets.get(*named).paused
             failure = targets.test(*named)

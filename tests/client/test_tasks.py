@@ -43,12 +43,12 @@ def task_spec(lake: Lake, job: JobKind = JobKind.VERIFY, **options: bool) -> Tas
 
 
 def lease(lake: Lake, task_id: int, kind: JobKind = JobKind.VERIFY, lease_seconds: float = 60) -> LeasedTask:
-    """Claim all there is of a kind, and have that one."""
+    """Lease all tasks of a kind, and return the given one."""
     leased = lake.client.tasks.lease("worker-1", [kind], lease_seconds=lease_seconds, limit=100)
     return next(task for task in leased if task.id == task_id)
 
 
-def test_a_task_goes_through_its_life(lake: Lake) -> None:
+def test_task_is_submitted_leased_heartbeated_and_completed(lake: Lake) -> None:
     tasks = lake.client.tasks
     submitted = tasks.submit(task_spec(lake, checksums=True))
     task = submitted.task
@@ -70,12 +70,12 @@ def test_a_task_goes_through_its_life(lake: Lake) -> None:
     tasks.complete(leased, REPORT)
     done = tasks.get(task.id)
     assert (done.state, done.report, done.failure) == (TaskState.DONE, REPORT, None)
-    # An answer may be lost: the same again is the same.
+    # Responses may be lost: repetitions are idempotent.
     tasks.complete(leased, REPORT)
     assert [one.id for one in tasks.list(state=TaskState.DONE, kind=JobKind.VERIFY)].count(task.id) == 1
 
 
-def test_a_failed_task_is_tried_again_until_it_is_given_up_and_redriven(lake: Lake) -> None:
+def test_failed_task_is_retried_until_dead_and_redriven(lake: Lake) -> None:
     tasks = lake.client.tasks
     spec = task_spec(lake, JobKind.COMPUTE_STATISTICS)
     task_id = tasks.submit(spec).task.id
@@ -100,7 +100,7 @@ def test_a_failed_task_is_tried_again_until_it_is_given_up_and_redriven(lake: La
         tasks.redrive(task_id)
 
 
-def test_a_worker_whose_claim_was_lost_is_told_to_stop(lake: Lake) -> None:
+def test_worker_with_a_lost_lease_gets_fenced(lake: Lake) -> None:
     tasks = lake.client.tasks
     task_id = tasks.submit(task_spec(lake, JobKind.REWRITE_LAYOUT)).task.id
     lost = lease(lake, task_id, JobKind.REWRITE_LAYOUT, lease_seconds=0.001)
@@ -119,7 +119,7 @@ def test_a_worker_whose_claim_was_lost_is_told_to_stop(lake: Lake) -> None:
             speak()
 
 
-def test_two_claimers_never_get_the_same_task(lake: Lake) -> None:
+def test_concurrent_workers_never_lease_the_same_task(lake: Lake) -> None:
     warehouse = lake.warehouse()
     expected = set()
     for number in range(20):
@@ -145,7 +145,7 @@ def test_two_claimers_never_get_the_same_task(lake: Lake) -> None:
     assert leased == Counter(expected)
 
 
-def test_a_claim_waits_for_work(lake: Lake) -> None:
+def test_lease_request_waits_for_a_task(lake: Lake) -> None:
     spec = task_spec(lake, JobKind.REMOVE_ORPHANS)
     leased: list[LeasedTask] = []
 
@@ -161,36 +161,36 @@ def test_a_claim_waits_for_work(lake: Lake) -> None:
     assert lake.client.tasks.lease("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=0.01) == []
 
 
-def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
-    """A long poll must not use up the time that the server has for ending."""
+def test_waiting_lease_requests_end_when_the_server_stops(tmp_path: Path) -> None:
+    """A long poll must not use up the shutdown grace."""
     with running_server(tmp_path / "data", "--set", "server.shutdown_grace=10s", workers=1) as server:
-        answers: list[object] = []
+        responses: list[object] = []
 
         def wait(poll: Callable[[LakebedClient], object]) -> None:
             with LakebedClient(access=access_to(server)) as client:
-                answers.append(poll(client))
+                responses.append(poll(client))
 
         polls: list[Callable[[LakebedClient], object]] = [
             lambda client: client.tasks.lease("w", [JobKind.VERIFY], lease_seconds=60, wait_seconds=30),
             lambda client: client.events.read(1 << 40, wait_seconds=30).events,
         ]
         threads = [threading.Thread(target=wait, args=(poll,)) for poll in polls]
-        looking = ServerConnection(access_to(server))
-        # Whoever looked whether the server is ready may not have hung up yet: it must not be taken for one who waits.
-        wait_until(lambda: connections(looking) == 1)
+        observer = ServerConnection(access_to(server))
+        # The connection of the readiness check may still be open, and must not be counted.
+        wait_until(lambda: connections(observer) == 1)
         for thread in threads:
             thread.start()
-        wait_until(lambda: connections(looking) == 3)
-        looking.close()
+        wait_until(lambda: connections(observer) == 3)
+        observer.close()
         assert server.stop() == 0
         for thread in threads:
             thread.join()
-        # Those that had asked to wait beyond the server's last moments would have been cut off.
-        assert answers == [[], []]
+        # A longer wait would have closed the connections without a response.
+        assert responses == [[], []]
 
 
-def test_nothing_is_claimed_for_a_worker_that_has_gone(lake: Lake) -> None:
-    """Otherwise its task would wait until the lease of somebody is over who never heard of it."""
+def test_disconnected_worker_gets_no_lease(lake: Lake) -> None:
+    """Otherwise a task would stay leased to a worker that never got it."""
     spec = task_spec(lake, JobKind.REWRITE_MANIFESTS)
     body = json.dumps({"worker": "gone", "kinds": [spec.job], "lease-seconds": 3600, "wait-seconds": 30}).encode()
     access, host = access_to(lake.server), f"127.0.0.1:{lake.server.port}"
@@ -218,23 +218,23 @@ def test_nothing_is_claimed_for_a_worker_that_has_gone(lake: Lake) -> None:
 
 
 def connections(connection: ServerConnection) -> int:
-    """How many the server has."""
-    told = re.search(rb"^lakebed_connections (\d+)", connection.call("GET", "/metrics").body, re.MULTILINE)
-    assert told is not None
-    return int(told[1])
+    """The number of open connections of the server."""
+    found = re.search(rb"^lakebed_connections (\d+)", connection.call("GET", "/metrics").body, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not holds():
-        assert time.monotonic() < deadline, "it never came to that"
+        assert time.monotonic() < deadline, "timeout"
         time.sleep(0.01)
 
 
-# -- who may -----------------------------------------------------------------------------------------------------------
+# -- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_user_may_not_is_denied_by_the_name_of_the_right(lake: Lake, tmp_path: Path) -> None:
+def test_denied_request_names_the_permission(lake: Lake, tmp_path: Path) -> None:
     spec = task_spec(lake)
     task_id = lake.client.tasks.submit(spec).task.id
     user = user_who_may(lake.server, tmp_path, "lakebed:ListTasks")
@@ -246,16 +246,16 @@ def test_what_a_user_may_not_is_denied_by_the_name_of_the_right(lake: Lake, tmp_
             looker.tasks.lease("w", [JobKind.VERIFY], lease_seconds=60)
 
 
-def test_unknown_keys_are_refused_with_what_to_do(lake: Lake) -> None:
+def test_unknown_access_key_is_rejected_with_advice(lake: Lake) -> None:
     wrong = LakebedClient(lake.server.endpoint, access_key_id=lake.server.access_key, secret_access_key="wrong")
     with wrong, pytest.raises((Unauthenticated, AccessDenied), match=r"signature.*access key"):
         wrong.tasks.get(1)
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_is_not_found(lake: Lake) -> None:
+def test_unknown_task_is_not_found(lake: Lake) -> None:
     with pytest.raises(NotFound, match="no such task"):
         lake.client.tasks.get(1 << 40)
     table = lake.table()
@@ -265,12 +265,12 @@ def test_what_is_not_there_is_not_found(lake: Lake) -> None:
         )
 
 
-def test_orders_that_mean_nothing_are_refused_by_name(lake: Lake) -> None:
+def test_invalid_task_spec_is_rejected_by_field(lake: Lake) -> None:
     spec = task_spec(lake)
     with pytest.raises(InvalidInput, match="no option 'speed'"):
         lake.client.tasks.submit(replace(spec, options={"speed": 11}))
     with pytest.raises(InvalidInput, match="requested-by"):
-        lake.client.tasks.submit(replace(spec, requested_by="somebody else"))
+        lake.client.tasks.submit(replace(spec, requested_by="another user"))
     with pytest.raises(InvalidInput, match="lease-seconds"):
         lake.client.tasks.lease("w", [JobKind.VERIFY], lease_seconds=0)
     with pytest.raises(InvalidInput, match="worker"):

@@ -23,7 +23,7 @@ BODY = json.dumps(
 ).encode()
 
 
-def test_a_message_is_read_once_it_is_known_to_be_the_servers() -> None:
+def test_verified_webhook_message_is_decoded() -> None:
     headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
     message = verify_webhook(SECRET.reveal(), headers, BODY, now_seconds=NOW)
     assert (message.id, message.timestamp) == ("evt_7", NOW)
@@ -31,7 +31,7 @@ def test_a_message_is_read_once_it_is_known_to_be_the_servers() -> None:
     assert verify_webhook([new_secret(), SECRET], headers, BODY, now_seconds=NOW) == message
 
 
-def test_what_somebody_else_sends_is_refused() -> None:
+def test_message_with_an_invalid_signature_is_rejected() -> None:
     headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
     with pytest.raises(Unauthenticated, match="signature"):
         verify_webhook(new_secret(), headers, BODY, now_seconds=NOW)
@@ -41,19 +41,19 @@ def test_what_somebody_else_sends_is_refused() -> None:
         verify_webhook(SECRET, {}, BODY)
 
 
-def test_an_old_message_is_refused_when_it_is_sent_again() -> None:
+def test_replay_of_an_old_message_is_rejected() -> None:
     headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
     with pytest.raises(Unauthenticated, match="outside the tolerance"):
         verify_webhook(SECRET, headers, BODY, now_seconds=NOW + 301)
     with pytest.raises(Unauthenticated, match="outside the tolerance"):
-        # The machine's own time is long past that of the message.
+        # The current time is long after the timestamp of the message.
         verify_webhook(SECRET, headers, BODY)
     later = {**headers, "webhook-timestamp": str(NOW + 301)}
     with pytest.raises(Unauthenticated, match="signature"):
         verify_webhook(SECRET, later, BODY, now_seconds=NOW + 301)
 
 
-def test_a_message_that_is_no_event_is_told_apart() -> None:
+def test_signed_message_that_is_not_an_event_is_invalid_input() -> None:
     headers = signed_headers(SECRET, "m", NOW * 1000, b"[]")
     with pytest.raises(InvalidInput, match="not an event"):
         verify_webhook(SECRET, headers, b"[]", now_seconds=NOW)
@@ -61,9 +61,9 @@ def test_a_message_that_is_no_event_is_told_apart() -> None:
         verify_webhook(Secret("x"), headers, b"[]", now_seconds=NOW)
 
 
-def test_a_message_that_comes_again_is_known_within_bounds() -> None:
+def test_seen_messages_detects_repetitions_up_to_its_capacity() -> None:
     seen = SeenMessages(most=2)
     assert [seen.is_new(one) for one in ("a", "b", "a", "b")] == [True, True, False, False]
     assert seen.is_new("c")
-    # The oldest has made room.
+    # The oldest id was evicted.
     assert seen.is_new("a")

@@ -33,10 +33,10 @@ def admin(lakebed: Lakebed, data: Path) -> Admin:
     return run
 
 
-def as_the_server_sees(data: Path, access_key: str) -> Credential:
-    """What a server on the same folder finds for a key."""
+def lookup(data: Path, access_key: str) -> Credential:
+    """The credential that a server on the same folder finds."""
 
-    async def look() -> Credential:
+    async def find() -> Credential:
         settings = Settings(server=ServerSettings(data=data))
         identity = require_identity(settings)
         keys = MasterKeys(identity.master_keys, identity.active_key_id)
@@ -47,49 +47,49 @@ def as_the_server_sees(data: Path, access_key: str) -> Credential:
         finally:
             await store.close()
 
-    return asyncio.run(look())
+    return asyncio.run(find())
 
 
-def test_a_key_made_here_is_good_at_the_server_with_its_user_s_policies(admin: Admin, data: Path) -> None:
+def test_created_key_works_at_the_server_with_the_user_policies(admin: Admin, data: Path) -> None:
     assert admin("user", "create", "ann", "--policy", "readonly").document == {
         "user": "ann",
         "arn": f"arn:aws:iam::{DEFAULT_ACCOUNT}:user/ann",
     }
     made = admin("key", "create", "ann").document
-    found = as_the_server_sees(data, made["access_key"])
+    found = lookup(data, made["access_key"])
     assert found.secret.reveal() == made["secret_key"]
     assert found.principal.name == "ann"
     assert len(found.principal.policies) == 1
 
 
-def test_a_rotated_key_has_another_secret_under_the_same_name(admin: Admin, data: Path) -> None:
+def test_rotated_key_has_a_new_secret(admin: Admin, data: Path) -> None:
     admin("user", "create", "ann")
     first = admin("key", "create", "ann").document
     second = admin("key", "rotate", first["access_key"]).document
     assert second["access_key"] == first["access_key"]
     assert second["secret_key"] != first["secret_key"]
-    assert as_the_server_sees(data, first["access_key"]).secret.reveal() == second["secret_key"]
+    assert lookup(data, first["access_key"]).secret.reveal() == second["secret_key"]
 
 
-def test_a_disabled_key_is_refused_until_enabled(admin: Admin, data: Path) -> None:
+def test_disabled_key_is_rejected_until_enabled(admin: Admin, data: Path) -> None:
     admin("user", "create", "ann")
     key = admin("key", "create", "ann").document["access_key"]
     assert admin("key", "disable", key).document == {"access_key": key, "state": "disabled"}
     assert [row["state"] for row in admin("key", "list", "ann").document] == ["disabled"]
     with pytest.raises(Unauthenticated):
-        as_the_server_sees(data, key)
+        lookup(data, key)
     admin("key", "enable", key)
-    assert as_the_server_sees(data, key).access_key_id == key
+    assert lookup(data, key).access_key_id == key
 
 
-def test_a_deleted_key_is_gone(admin: Admin) -> None:
+def test_deleted_key_does_not_exist(admin: Admin) -> None:
     admin("user", "create", "ann")
     key = admin("key", "create", "ann").document["access_key"]
     assert admin("key", "delete", key).status == 0
     assert admin("key", "list", "ann").document == []
 
 
-def test_a_key_may_be_good_for_a_while_only(admin: Admin) -> None:
+def test_key_can_expire(admin: Admin) -> None:
     admin("user", "create", "ann")
     assert admin("key", "create", "ann").document["expires"] == "never"
     assert admin("key", "create", "ann", "--expires", "90d").document["expires"].endswith("Z")
@@ -104,16 +104,16 @@ def test_users_are_listed_disabled_and_removed(admin: Admin, data: Path) -> None
     states = {row["name"]: (row["account"], row["state"]) for row in admin("user", "list").document}
     assert states == {"ann": ("123456789012", "enabled"), "bob": ("123456789012", "disabled")}
     with pytest.raises(Unauthenticated):
-        as_the_server_sees(data, key)
+        lookup(data, key)
     admin("user", "enable", "bob")
-    assert as_the_server_sees(data, key).principal.name == "bob"
+    assert lookup(data, key).principal.name == "bob"
     admin("user", "delete", "bob")
     assert [row["name"] for row in admin("user", "list").document] == ["ann"]
     with pytest.raises(Unauthenticated):
-        as_the_server_sees(data, key)
+        lookup(data, key)
 
 
-def test_policies_come_and_go(admin: Admin, tmp_path: Path) -> None:
+def test_policies_are_attached_and_detached(admin: Admin, tmp_path: Path) -> None:
     document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
     (tmp_path / "own.json").write_text(json.dumps(document))
     admin("user", "create", "ann")
@@ -127,16 +127,16 @@ def test_policies_come_and_go(admin: Admin, tmp_path: Path) -> None:
     assert admin("policy", "list", "ann").document == []
 
 
-def test_policies_that_can_be_attached_are_listed(admin: Admin) -> None:
+def test_canned_policies_are_listed(admin: Admin) -> None:
     assert {"policy": "readonly", "kind": "canned"} in admin("policy", "list").document
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("user", "disable", "nobody"), "lakebed: no such user. name=nobody. List users: lakebed user list"),
-        (("key", "create", "nobody"), "lakebed: no such user. name=nobody"),
-        (("key", "list", "nobody"), "lakebed: no such user. name=nobody"),
+        (("user", "disable", "unknown"), "lakebed: no such user. name=unknown. List users: lakebed user list"),
+        (("key", "create", "unknown"), "lakebed: no such user. name=unknown"),
+        (("key", "list", "unknown"), "lakebed: no such user. name=unknown"),
         (("key", "rotate", "LKBDNONE"), "lakebed: no such access key. access_key_id=LKBDNONE"),
         (("user", "create", "root"), "lakebed: the name is reserved. name=root"),
         (("user", "create", "ann", "--policy", "nothing"), "lakebed: no such canned policy. policy=nothing"),
@@ -144,7 +144,7 @@ def test_policies_that_can_be_attached_are_listed(admin: Admin) -> None:
         (("policy", "show", "ann", "own"), "lakebed: no such user. name=ann"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(admin: Admin, words: tuple[str, ...], said: str) -> None:
+def test_failed_command_prints_one_line(admin: Admin, words: tuple[str, ...], said: str) -> None:
     outcome = admin(*words)
     assert outcome.status == FAILED
     assert outcome.out == ""
@@ -152,17 +152,17 @@ def test_what_cannot_be_done_is_one_line(admin: Admin, words: tuple[str, ...], s
     assert outcome.err.count("\n") == 1
 
 
-def test_a_policy_that_a_user_has_not_is_named(admin: Admin) -> None:
+def test_missing_policy_of_a_user_is_named(admin: Admin) -> None:
     admin("user", "create", "ann")
     assert admin("policy", "show", "ann", "own").err.startswith("lakebed: user has no such policy")
 
 
-def test_people_read_lines_instead_of_json(lakebed: Lakebed, data: Path) -> None:
+def test_default_output_is_text(lakebed: Lakebed, data: Path) -> None:
     outcome = lakebed("user", "create", "ann", "--data", str(data))
     assert outcome.out == f"user  ann\narn   arn:aws:iam::{DEFAULT_ACCOUNT}:user/ann\n"
 
 
-def test_secrets_made_anew_are_not_used_on_what_the_old_ones_sealed(admin: Admin, data: Path) -> None:
+def test_regenerated_secrets_are_rejected_on_existing_data(admin: Admin, data: Path) -> None:
     admin("user", "create", "ann")
     lost = require_identity(Settings(server=ServerSettings(data=data))).active_key_id
     (data / SECRETS_FILE).rename(data / "backup")
@@ -176,7 +176,7 @@ def test_secrets_made_anew_are_not_used_on_what_the_old_ones_sealed(admin: Admin
     assert admin("key", "list", "ann").document == []
 
 
-def test_nothing_is_made_where_no_server_was(lakebed: Lakebed, tmp_path: Path) -> None:
+def test_commands_create_no_data_folder(lakebed: Lakebed, tmp_path: Path) -> None:
     outcome = lakebed("user", "list", "--data", str(tmp_path / "absent"))
     assert outcome.status == FAILED
     assert "not the data folder of a server" in outcome.err

@@ -10,7 +10,7 @@ from lakebed.server.stores.identity import SECRETS_FILE
 from tests.cli.conftest import Lakebed
 
 
-def test_the_secret_is_told_only_when_asked_for(lakebed: Lakebed, data: Path) -> None:
+def test_secret_is_printed_only_with_show(lakebed: Lakebed, data: Path) -> None:
     stored = json.loads((data / SECRETS_FILE).read_text())
     quiet = lakebed("credentials", "--data", str(data))
     assert stored["root_access_key"] in quiet.out
@@ -21,7 +21,7 @@ def test_the_secret_is_told_only_when_asked_for(lakebed: Lakebed, data: Path) ->
     assert stored["master_key"] not in shown.out
 
 
-def test_credentials_are_json_for_programs(lakebed: Lakebed, data: Path) -> None:
+def test_credentials_are_printed_as_json(lakebed: Lakebed, data: Path) -> None:
     stored = json.loads((data / SECRETS_FILE).read_text())
     place = str(data / SECRETS_FILE)
     assert lakebed("credentials", "--data", str(data), "--json").document == {
@@ -35,7 +35,7 @@ def test_credentials_are_json_for_programs(lakebed: Lakebed, data: Path) -> None
     }
 
 
-def test_credentials_of_the_settings_are_named_by_where_they_came_from(
+def test_credentials_from_settings_name_their_origin(
     lakebed: Lakebed, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKEBED_ROOT_ACCESS_KEY", "admin")
@@ -44,7 +44,7 @@ def test_credentials_of_the_settings_are_named_by_where_they_came_from(
     assert document == {"access_key": "admin", "stored_in": "LAKEBED_ROOT_SECRET_KEY"}
 
 
-def test_looking_makes_nothing(lakebed: Lakebed, tmp_path: Path) -> None:
+def test_credentials_command_creates_no_files(lakebed: Lakebed, tmp_path: Path) -> None:
     outcome = lakebed("credentials", "--data", str(tmp_path / "absent"))
     assert outcome.status == FAILED
     assert "or start a server: lakebed serve --data" in outcome.err

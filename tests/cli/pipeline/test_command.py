@@ -1,4 +1,4 @@
-"""`lakebed pipeline run`: what it is told, and how it ends; the jobs themselves are tested with Spark."""
+"""Arguments and exit status of `lakebed pipeline run`, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.cli.conftest import Lakebed
 
-KEYS = {"LAKEBED_ACCESS_KEY": "AKEXAMPLE", "LAKEBED_SECRET_KEY": "not-for-anybody"}
+KEYS = {"LAKEBED_ACCESS_KEY": "AKEXAMPLE", "LAKEBED_SECRET_KEY": "not-to-be-printed"}
 RUN = ("pipeline", "run", "compact-table", "--warehouse", "wh", "--table", "a.b.t")
 
 
@@ -32,7 +32,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def jobs_run(lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What jobs are run with, Spark left out. Any: whatever it is."""
+    """The arguments of jobs, which run without Spark. Any: of several types."""
     calls: list[dict[str, Any]] = []
 
     def run(spark: object, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
@@ -59,7 +59,7 @@ class _Nothing:
         pass
 
 
-def test_job_is_run_on_the_table_with_its_options(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+def test_job_runs_on_the_table_with_its_options(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
     outcome = lakebed(*RUN, "--option", "min-input-files=3", "--endpoint", "http://127.0.0.1:9999", "--dry-run")
     assert outcome.status == 0
     (call,) = jobs_run
@@ -71,12 +71,12 @@ def test_job_is_run_on_the_table_with_its_options(lakebed: Lakebed, jobs_run: li
     assert "skipped: 2 files: well sized" in outcome.out
 
 
-def test_report_is_json_if_asked_for(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+def test_report_is_json_with_json_flag(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
     document = json.loads(lakebed(*RUN, "--json").out)
     assert (document["job"], document["changed"], document["read"]["files"]) == ("compact-table", True, 7)
 
 
-def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+def test_problems_set_the_exit_status(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
     outcome = lakebed(*RUN, "--option", "rewrite-all=true")
     assert outcome.status == 1
     assert "problem: missing: s3://wh/lost: data file is not there" in outcome.out
@@ -94,7 +94,7 @@ def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs
         (("compact-table", "--table", "t", "--warehouse", "wh"), "expected a warehouse and NAMESPACE.TABLE"),
     ],
 )
-def test_mistake_is_told_before_spark_is_started(
+def test_invalid_arguments_fail_before_spark_starts(
     lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
 ) -> None:
     def not_reached(*_: object) -> None:
@@ -106,7 +106,7 @@ def test_mistake_is_told_before_spark_is_started(
     assert said in outcome.err
 
 
-def test_keys_are_those_of_the_environment_or_of_the_data_folder(
+def test_credentials_come_from_environment_or_data_folder(
     lakebed: Lakebed, data: Path, jobs_run: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakebed(*RUN)
@@ -122,7 +122,7 @@ def test_keys_are_those_of_the_environment_or_of_the_data_folder(
     assert "no credentials" in outcome.err
 
 
-def test_spark_that_cannot_be_started_is_one_line_with_the_fix(
+def test_spark_start_failure_is_one_line_with_advice(
     lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:

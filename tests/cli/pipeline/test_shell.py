@@ -1,4 +1,4 @@
-"""`lakebed shell`, Spark left out: with it, `tests/pipeline/test_programs.py`."""
+"""`lakebed shell` without Spark; with Spark, see `tests/pipeline/test_programs.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.conftest import Lakebed
 
 
 class Session:
-    """As much of a session as a shell needs."""
+    """The part of a Spark session that the shell uses."""
 
     version = "4.1.4"
 
@@ -21,7 +21,7 @@ class Session:
         self.statements: list[str] = []
         self.is_stopped = False
 
-    def sql(self, statement: str) -> Any:  # Any: as much of rows as a shell needs
+    def sql(self, statement: str) -> Any:  # Any: the part of a DataFrame that the shell uses
         self.statements.append(statement)
         if statement == "fails":
             from pyspark.errors import AnalysisException
@@ -42,14 +42,14 @@ def session(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Session:
     return made
 
 
-def test_statement_is_run_on_the_catalog(lakebed: Lakebed, session: Session) -> None:
+def test_statement_runs_on_the_catalog(lakebed: Lakebed, session: Session) -> None:
     outcome = lakebed("shell", "--warehouse", "wh", "--sql", "SHOW TABLES")
     assert (outcome.status, outcome.out) == (0, "rows\n")
     assert session.statements == ["USE lakebed", "SHOW TABLES"]
     assert session.is_stopped
 
 
-def test_statement_that_fails_is_told_in_a_line(lakebed: Lakebed, session: Session) -> None:
+def test_failed_statement_is_one_line(lakebed: Lakebed, session: Session) -> None:
     outcome = lakebed("shell", "--warehouse", "wh", "--sql", "fails")
     assert outcome.status == FAILED
     assert "TABLE_OR_VIEW_NOT_FOUND" in outcome.err

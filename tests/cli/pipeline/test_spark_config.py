@@ -8,7 +8,7 @@ import pytest
 from lakebed.cli.main import FAILED
 from tests.cli.conftest import Lakebed
 
-SECRET = "not-for-anybody's-eyes"
+SECRET = "not-to-be-printed"
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +27,16 @@ def test_configuration_is_printed_without_secrets(lakebed: Lakebed, form: str) -
     assert "AKEXAMPLE" not in outcome.out
 
 
-def test_secrets_are_printed_if_asked_for(lakebed: Lakebed) -> None:
+def test_secrets_are_printed_with_show_secrets(lakebed: Lakebed) -> None:
     assert SECRET in lakebed("spark-config", "--print", "--show-secrets").out
 
 
-def test_settings_of_the_pipeline_count(lakebed: Lakebed) -> None:
+def test_pipeline_settings_are_applied(lakebed: Lakebed) -> None:
     outcome = lakebed("spark-config", "--print", "--set", "pipeline.delegation=remote-signing")
     assert "remote-signing" in outcome.out
 
 
-def test_file_is_its_owners_alone_and_replaces_no_other(lakebed: Lakebed, tmp_path: Path) -> None:
+def test_file_has_mode_0600_and_replaces_no_file(lakebed: Lakebed, tmp_path: Path) -> None:
     file = tmp_path / "spark.conf"
     assert lakebed("spark-config", "--output", str(file), "--show-secrets").status == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -46,5 +46,5 @@ def test_file_is_its_owners_alone_and_replaces_no_other(lakebed: Lakebed, tmp_pa
     assert "cannot write the file" in again.err
 
 
-def test_one_says_where_it_goes(lakebed: Lakebed) -> None:
+def test_destination_is_required(lakebed: Lakebed) -> None:
     assert "one of the arguments --print --output is required" in lakebed("spark-config").err

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 Say = Callable[..., str]
 
-UNHURRIED = ("--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h")
+NO_PLANNING = ("--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h")
 """The scheduler plans nothing while these tests run."""
 
 PACKING = {"enable": True, "config": {"min-input-files": 2}}
@@ -28,15 +28,15 @@ PACKING = {"enable": True, "config": {"min-input-files": 2}}
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A server whose queue is this module's own."""
+    """A server for this module only."""
     data = tmp_path_factory.mktemp("tasks") / "data"
-    with running_server(data, *UNHURRIED, workers=1) as server, LakebedClient(access=access_to(server)) as client:
+    with running_server(data, *NO_PLANNING, workers=1) as server, LakebedClient(access=access_to(server)) as client:
         yield Lake(server, client, client._connection)
 
 
 @pytest.fixture
 def say(lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Say:
-    """Run one of the words against the server; what it prints. Raises SystemExit for words that are none."""
+    """Run a subcommand against the server and return its output. Raises SystemExit for invalid arguments."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKEBED_ENDPOINT", lake.server.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", lake.server.access_key)
@@ -56,7 +56,7 @@ def printed(text: str) -> Any:  # Any: JSON
     return json.loads(text)
 
 
-def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
+def test_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     table = lake.table()
     words = ("submit", "verify-table", "--warehouse", table.warehouse, "--table", "ns.t", "--option", "checksums=true")
     made = printed(say(*words, "--reason", "a doubt", "--json"))
@@ -75,13 +75,13 @@ def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     assert "requested by  root" in shown
 
 
-def test_events_are_exported_to_a_table_bucket_without_a_table_being_named(lake: Lake, say: Say) -> None:
+def test_export_events_has_a_default_table(lake: Lake, say: Say) -> None:
     warehouse = lake.table().warehouse
     made = printed(say("submit", "export-events", "--warehouse", warehouse, "--json"))
     assert (made["order"]["warehouse"], made["order"].get("table")) == (warehouse, None)
 
 
-def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
+def test_dead_task_is_redriven(lake: Lake, say: Say) -> None:
     table = lake.table()
     submitted = say("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")
     task_id = printed(submitted)["id"]
@@ -94,7 +94,7 @@ def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
         say("redrive", str(task_id))
 
 
-def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say: Say) -> None:
+def test_plan_is_shown_with_reasons_and_submitted_with_enqueue(lake: Lake, say: Say) -> None:
     table, policies = lake.table(), lake.client.policies
     where = ("--warehouse", table.warehouse, "--table", "ns.t")
     assert say("plan", *where) == "no policy applies to the table\n"
@@ -120,14 +120,14 @@ def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say
     assert f"task {placed['id']}: compact-table {table}" in say("plan", *where, "--enqueue")
 
 
-def test_tables_tell_how_they_are(lake: Lake, say: Say) -> None:
+def test_health_of_tables_is_printed(lake: Lake, say: Say) -> None:
     table = lake.table()
     assert [one["table"] for one in printed(say("health", "--warehouse", table.warehouse, "--json"))] == ["t"]
     lines = say("health", "--warehouse", table.warehouse, "--table", "ns.t").splitlines()
     assert lines[1].split()[:2] == ["ns.t", "0"]
 
 
-def test_what_is_wrong_is_told_by_name(
+def test_errors_name_the_argument(
     lake: Lake, say: Say, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warehouse = lake.warehouse()

@@ -1,4 +1,4 @@
-"""`lakebed pipeline worker` where there is nothing to do; with something to do, it is in `tests/pipeline/`."""
+"""`lakebed pipeline worker` without tasks; with tasks, see `tests/pipeline/`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.fixtures.server import RunningServer
 GUARD_SECONDS = 60
 
 
-def test_an_idleness_of_nothing_is_refused(lakebed: Lakebed) -> None:
+def test_idle_time_of_zero_is_rejected(lakebed: Lakebed) -> None:
     refused = lakebed("pipeline", "worker", "--idle", "0s")
     assert (refused.status, refused.out) == (2, "")
     assert "--idle must be longer than 0" in refused.err
 
 
-def test_a_job_that_there_is_not_is_refused(lakebed: Lakebed) -> None:
+def test_unknown_job_is_rejected(lakebed: Lakebed) -> None:
     refused = lakebed("pipeline", "worker", "--job", "polish-table")
     assert refused.status == 2
     assert "polish-table" in refused.err
 
 
-def test_without_keys_it_says_what_to_set(lakebed: Lakebed) -> None:
+def test_missing_credentials_name_what_to_set(lakebed: Lakebed) -> None:
     refused = lakebed("pipeline", "worker", "--endpoint", "http://127.0.0.1:1")
     assert refused.status == 2
     assert "set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY" in refused.err
@@ -47,32 +47,30 @@ def start(server: RunningServer, *flags: str) -> subprocess.Popen[str]:
 @pytest.mark.integration
 @pytest.mark.slow
 class TestWithAServer:
-    def test_it_ends_when_it_was_idle_for_so_long(self, lakebed_server: RunningServer) -> None:
+    def test_worker_exits_after_the_idle_time(self, lakebed_server: RunningServer) -> None:
         with start(lakebed_server, "--name", "w", "--job", "export-events", "--idle", "1s") as worker:
             out, err = worker.communicate(timeout=GUARD_SECONDS)
         assert (worker.returncode, err) == (0, "")
         assert out == f"worker w leases tasks from {lakebed_server.endpoint}\n"
 
-    def test_it_ends_when_it_is_told_to(self, lakebed_server: RunningServer) -> None:
+    def test_worker_exits_on_sigterm(self, lakebed_server: RunningServer) -> None:
         with start(lakebed_server, "--job", "export-events") as worker:
             assert worker.stdout is not None
             assert worker.stdout.readline().startswith("worker ")
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(GUARD_SECONDS) == 0
 
-    def test_it_ends_with_the_process_that_started_it_also_if_that_was_gone_before(
-        self, lakebed_server: RunningServer
-    ) -> None:
+    def test_worker_exits_with_its_parent(self, lakebed_server: RunningServer) -> None:
         with subprocess.Popen([sys.executable, "-c", ""]) as gone:
             gone.wait()
         with start(lakebed_server, "--job", "export-events", "--with-parent", str(gone.pid)) as worker:
             assert worker.wait(GUARD_SECONDS) == 0
 
-    def test_it_says_that_the_key_is_not_of_this_server(self, lakebed_server: RunningServer) -> None:
+    def test_worker_reports_an_unknown_access_key(self, lakebed_server: RunningServer) -> None:
         wrong = RunningServer(
             lakebed_server.endpoint,
             "LKBDNOTOFTHISSERVER0",
-            "another-secret-of-nobody",
+            "another-unknown-secret",
             lakebed_server.data,
             lakebed_server.process,
             lakebed_server.log,

@@ -68,13 +68,13 @@ def say(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch
     return run
 
 
-def test_records_are_shown_as_a_table(say: Lakebed) -> None:
+def test_records_are_printed_as_a_table(say: Lakebed) -> None:
     outcome = say("s3://data/people.csv", "SELECT s.name, s.age FROM S3Object s LIMIT 2", "--header", "use")
     assert outcome.status == 0, outcome.err
     assert [line.split() for line in outcome.out.splitlines()] == [["name", "age"], ["Ann", "31"], ["Bob", "29"]]
 
 
-def test_records_are_written_for_programs(say: Lakebed) -> None:
+def test_records_are_printed_as_csv_and_json(say: Lakebed) -> None:
     sql = "SELECT s.name, s.age FROM S3Object s WHERE CAST(s.age AS INT) > 30"
     as_csv = say("s3://data/people.csv", sql, "--header", "use", "--output", "csv")
     assert as_csv.out == "Ann,31\nCid,42\n"
@@ -85,18 +85,18 @@ def test_records_are_written_for_programs(say: Lakebed) -> None:
     ]
 
 
-def test_what_it_took_is_told_apart_from_the_records(say: Lakebed) -> None:
+def test_statistics_are_printed_on_stderr(say: Lakebed) -> None:
     outcome = say("s3://data/people.csv", "SELECT COUNT(*) FROM S3Object", "--output", "csv", "--stats")
     assert outcome.out == "4\n"
     assert outcome.err == f"scanned={len(PEOPLE)} processed={len(PEOPLE)} returned=2\n"
 
 
-def test_a_range_is_asked(say: Lakebed) -> None:
+def test_range_selects_records(say: Lakebed) -> None:
     outcome = say("s3://data/people.csv", "SELECT * FROM S3Object", "--range", "9-10", "--output", "csv")
     assert outcome.out == "Ann,31\n"
 
 
-def test_all_objects_under_a_prefix_are_asked_in_the_order_of_their_keys(say: Lakebed) -> None:
+def test_objects_under_a_prefix_are_queried_in_key_order(say: Lakebed) -> None:
     sql = "SELECT s._1, s._2 FROM S3Object s"
     outcome = say("s3://data/logs/", sql, "--output", "csv", "--stats", "--quoted-newlines")
     assert outcome.out == '1,x\n2,y\n3,"z\n"\n4,w\n'
@@ -104,7 +104,7 @@ def test_all_objects_under_a_prefix_are_asked_in_the_order_of_their_keys(say: La
 
 
 @pytest.mark.parametrize(("limit", "lines"), [(0, 0), (1, 1), (2, 2), (3, 4), (9, 5)])
-def test_a_limit_is_of_all_objects_together(limit: int, lines: int, say: Lakebed) -> None:
+def test_limit_applies_to_all_objects_together(limit: int, lines: int, say: Lakebed) -> None:
     sql = f"SELECT s._1, s._2 FROM S3Object s LIMIT {limit}"
     outcome = say("s3://data/logs/", sql, "--output", "csv", "--quoted-newlines")
     assert outcome.status == 0, outcome.err
@@ -125,7 +125,7 @@ def test_a_limit_is_of_all_objects_together(limit: int, lines: int, say: Lakebed
         (("s3://data/people.csv", "SELECT * FROM S3Object", "--range", "x"), "START-END"),
     ],
 )
-def test_what_cannot_be_is_one_line(words: tuple[str, ...], said: str, say: Lakebed) -> None:
+def test_invalid_query_is_one_line(words: tuple[str, ...], said: str, say: Lakebed) -> None:
     outcome = say(*words)
     assert outcome.status == 2
     assert said in outcome.err
@@ -142,13 +142,13 @@ def test_what_cannot_be_is_one_line(words: tuple[str, ...], said: str, say: Lake
         ("tables/", "SELECT COUNT(*), MAX(s.name), AVG(s.id) FROM S3Object s WHERE s.id < 9", "3,c,2\n"),
     ],
 )
-def test_what_is_asked_of_all_records_is_worked_out_of_all(prefix: str, sql: str, expected: str, say: Lakebed) -> None:
+def test_aggregates_cover_all_objects(prefix: str, sql: str, expected: str, say: Lakebed) -> None:
     outcome = say(f"s3://data/{prefix}", sql, "--output", "csv")
     assert outcome.status == 0, outcome.err
     assert outcome.out == expected
 
 
-def test_objects_with_other_columns_are_not_added_up(say: Lakebed) -> None:
+def test_objects_with_different_columns_are_not_aggregated(say: Lakebed) -> None:
     outcome = say("s3://data/odd/", "SELECT SUM(s.id) FROM S3Object s")
     assert outcome.status == 2
     assert "object lacks a column of the first object" in outcome.err
@@ -174,7 +174,7 @@ def lake(server: RunningServer) -> CatalogLake:
     return lake
 
 
-def test_a_table_is_asked_as_it_is(lake: CatalogLake, say: Lakebed) -> None:
+def test_table_query_reads_the_current_snapshot(lake: CatalogLake, say: Lakebed) -> None:
     where = ("--warehouse", lake.warehouse)
     outcome = say("ns.t", "SELECT t.name FROM S3Object t ORDER BY t.id DESC", *where, "--output", "csv")
     assert (outcome.status, outcome.out) == (0, "c\nb\n"), outcome.err
@@ -187,7 +187,7 @@ def test_a_table_is_asked_as_it_is(lake: CatalogLake, say: Lakebed) -> None:
     assert [line.split() for line in shown.splitlines()] == [["id", "name"], ["2", "b"]]
 
 
-def test_a_table_is_asked_as_it_was(lake: CatalogLake, say: Lakebed) -> None:
+def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, say: Lakebed) -> None:
     with lake.catalog() as catalog:
         history = catalog.load_table("ns.t").history()
     first = history[0]
@@ -216,21 +216,19 @@ def test_a_table_is_asked_as_it_was(lake: CatalogLake, say: Lakebed) -> None:
         (("s3://data/people.csv", "SELECT * FROM S3Object", "--ref", "main"), "of tables"),
     ],
 )
-def test_what_cannot_be_of_a_table_is_one_line(
-    words: tuple[str, ...], said: str, lake: CatalogLake, say: Lakebed
-) -> None:
+def test_invalid_table_query_is_one_line(words: tuple[str, ...], said: str, lake: CatalogLake, say: Lakebed) -> None:
     outcome = say(*words, "--warehouse", lake.warehouse)
     assert outcome.status == 2
     assert said in outcome.err
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_who_may_not_read_the_table_may_not_ask_it(
+def test_table_query_requires_permission(
     lake: CatalogLake, server: RunningServer, say: Lakebed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = make_user(server).keys
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", nobody.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", nobody.secret_key)
+    user = make_user(server).keys
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", user.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", user.secret_key)
     outcome = say("ns.t", "SELECT * FROM S3Object", "--warehouse", lake.warehouse)
     assert outcome.status == 2
     assert len(outcome.err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""How an object is read, by its name and by flags."""
+"""The input format from object names and flags."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def words(key: str, *flags: str) -> Words:
         ),
     ],
 )
-def test_names_and_flags_say_how_to_read(key: str, flags: tuple[str, ...], expected: Words) -> None:
+def test_input_format_follows_from_name_and_flags(key: str, flags: tuple[str, ...], expected: Words) -> None:
     assert words(key, *flags) == expected
 
 
@@ -59,12 +59,12 @@ def test_names_and_flags_say_how_to_read(key: str, flags: tuple[str, ...], expec
     ("key", "flags"),
     [("noname", ()), ("b.gz", ()), (".gz", ()), ("b.xlsx", ()), ("b.parquet", ("--header", "use"))],
 )
-def test_what_cannot_be_known_or_cannot_be_is_refused(key: str, flags: tuple[str, ...]) -> None:
+def test_unknown_or_contradicting_formats_are_rejected(key: str, flags: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput):
         words(key, *flags)
 
 
-def test_addresses() -> None:
+def test_object_addresses_are_parsed() -> None:
     assert read_address("s3://b/a/k.csv") == ("b", "a/k.csv")
     assert read_address("s3a://b/a/") == ("b", "a/")
     assert read_address("s3://b") == ("b", "")
@@ -73,7 +73,7 @@ def test_addresses() -> None:
             read_address(wrong)
 
 
-def test_ranges() -> None:
+def test_ranges_are_parsed() -> None:
     assert read_range(None) is None
     assert read_range("0-10") == (0, 10)
     assert read_range("5-") == (5, None)

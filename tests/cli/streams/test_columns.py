@@ -50,7 +50,7 @@ from lakebed.fluss.schema import Aggregation, Schema
         ),
     ],
 )
-def test_columns(said: str, type_: dict[str, Any]) -> None:
+def test_columns_are_parsed(said: str, type_: dict[str, Any]) -> None:
     column = parse_column(said, 4)
     assert column == {"name": "id", "data_type": type_, "id": 4}
     assert Schema.parse({"columns": [column]}).names == ("id",)
@@ -81,7 +81,7 @@ def test_columns(said: str, type_: dict[str, Any]) -> None:
         "id:" + "array<" * 100 + "int" + ">" * 100,
     ],
 )
-def test_what_is_no_column(said: str) -> None:
+def test_invalid_column_is_rejected(said: str) -> None:
     with pytest.raises(InvalidInput):
         parse_column(said, 0)
 
@@ -97,7 +97,7 @@ def test_what_is_no_column(said: str) -> None:
         "row<a int, b row<c date>!>",
     ],
 )
-def test_types_are_spelled_as_they_are_said(said: str) -> None:
+def test_types_round_trip(said: str) -> None:
     assert spell_type(parse_column(f"id:{said}", 0)["data_type"]) == said
 
 
@@ -110,7 +110,7 @@ def test_types_are_spelled_as_they_are_said(said: str) -> None:
         ("names=string_agg( ) )", "names", "string_agg", {"delimiter": " ) "}),
     ],
 )
-def test_aggregations(said: str, name: str, type_: str, parameters: dict[str, str]) -> None:
+def test_aggregations_are_parsed(said: str, name: str, type_: str, parameters: dict[str, str]) -> None:
     found, document = parse_aggregation(said)
     assert (found, document) == (name, {"type": type_, "parameters": parameters})
     assert Aggregation.parse(document).function.value == type_
@@ -118,6 +118,6 @@ def test_aggregations(said: str, name: str, type_: str, parameters: dict[str, st
 
 
 @pytest.mark.parametrize("said", ["total", "total=", "=sum", "total=sum(", "names=listagg()"])
-def test_what_is_no_aggregation(said: str) -> None:
+def test_invalid_aggregation_is_rejected(said: str) -> None:
     with pytest.raises(InvalidInput):
         parse_aggregation(said)

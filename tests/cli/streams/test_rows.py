@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
 )
 
 
-def test_each_type_is_read_from_what_people_write() -> None:
+def test_every_type_is_parsed_from_json() -> None:
     line = b'{"id":1,"day":"1969-12-31","at":"10:11:12.5","moment":"2026-01-02T03:04:05Z","price":"-1.25","raw":"x"}\n'
     (rows,) = read_rows(line + b'{"id":2}\n', SCHEMA, is_whole=True)
     assert rows.schema == SCHEMA
@@ -39,7 +39,7 @@ def test_each_type_is_read_from_what_people_write() -> None:
     ]
 
 
-def test_of_rows_that_need_not_be_whole_the_rest_is_left_aside() -> None:
+def test_partial_rows_ignore_other_columns() -> None:
     (rows,) = read_rows(b'{"id":1,"more":[1]}\n', SCHEMA.remove(1), is_whole=False)
     assert rows.column("id").to_pylist() == [1]
 
@@ -58,7 +58,7 @@ def test_of_rows_that_need_not_be_whole_the_rest_is_left_aside() -> None:
         b'{"id":1,"price":"much"}\n',
     ],
 )
-def test_what_is_no_row_is_one_line(line: bytes) -> None:
+def test_invalid_row_is_one_line(line: bytes) -> None:
     with pytest.raises(InvalidInput) as raised:
         list(read_rows(line, SCHEMA, is_whole=True))
     assert "\n" not in str(raised.value)
@@ -90,7 +90,7 @@ NESTED = pa.schema(
 )
 
 
-def test_nested_values_are_read_and_shown() -> None:
+def test_nested_values_round_trip() -> None:
     row = {
         "id": 1,
         "tags": ["a", "b"],
@@ -117,7 +117,7 @@ def test_nested_values_are_read_and_shown() -> None:
     assert (second, third) == (none, none | {"id": 3, "tags": [], "marks": {}})
 
 
-def test_parts_of_a_second_are_kept_in_nested_values() -> None:
+def test_fractions_of_seconds_are_kept_in_nested_values() -> None:
     line = b'{"row":{"n":1,"moment":"2026-01-02T03:04:05.123456789","price":1.25,"score":3,"raw":"x"}}\n'
     (rows,) = read_rows(line, pa.schema([NESTED.field("row")]), is_whole=True)
     found = rows.column("row").flatten()
@@ -146,7 +146,7 @@ def test_parts_of_a_second_are_kept_in_nested_values() -> None:
         '"row":{"n":1',
     ],
 )
-def test_what_is_no_nested_value_is_one_line(said: str) -> None:
+def test_invalid_nested_value_is_one_line(said: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         list(read_rows(b'{"id":1,' + said.encode() + b"}\n", NESTED, is_whole=True))
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Keys and buckets, against those that the Java client 1.0.0 has for the same rows."""
+"""Keys and buckets, compared with those of the Java client 1.0.0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakebed.fluss.types import DataType, TypeRoot
 BUCKETS: Final = 1009
 LONG: Final = "a text that is longer than a slot"
 BEHIND: Final = "6120746578742074686174206973206c6f6e676572207468616e206120736c6f7400000000000000"
-"""That text as Paimon has it."""
+"""LONG in Paimon's encoding."""
 
 MOMENT: Final = datetime.datetime(2017, 11, 16, 22, 31, 8, 123456)
 TIMESTAMP, DECIMAL, WIDE = (
@@ -31,12 +31,12 @@ SEVEN, EIGHT = "iceberg", "icebergs"
 
 
 def table(types: list[DataType], lake: str = "", *, partition: str = "", **others: Any) -> TableInfo:
-    """A table whose key is all of its columns but the last, which is a number."""
+    """A table whose primary key is all columns but the last, an INT."""
     named = [(f"c{at}", type_) for at, type_ in enumerate(types)]
     schema = Schema.of([*named, ("n", DataType(TypeRoot.INT))], primary_key=[name for name, _ in named])
-    said = {"table.datalake.format": lake, "table.kv.format-version": "2"} if lake else {}
+    properties = {"table.datalake.format": lake, "table.kv.format-version": "2"} if lake else {}
     keys = (partition,) if partition else ()
-    return TableInfo("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=said, **others)
+    return TableInfo("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=properties, **others)
 
 
 def rows(of: TableInfo, *values: Any) -> pa.RecordBatch:
@@ -135,7 +135,7 @@ PAIMON: Final = [
     ([DataType(TypeRoot.TINYINT)] * 60, [1] * 60, "00" * 16 + "0100000000000000" * 60, 710),
 ]
 
-OWN: Final = [
+FLUSS: Final = [
     ([DataType(TypeRoot.BOOLEAN)], [True], "01", 107),
     ([DataType(TypeRoot.INT)], [-1], "ffffffff0f", 787),
     ([DataType(TypeRoot.INT)], [34], "22", 208),
@@ -145,30 +145,32 @@ OWN: Final = [
 
 
 @pytest.mark.parametrize(("type_", "value", "key", "bucket"), ICEBERG)
-def test_keys_of_iceberg(type_: DataType, value: Any, key: str, bucket: int) -> None:
+def test_iceberg_keys_and_buckets_match_the_java_client(type_: DataType, value: Any, key: str, bucket: int) -> None:
     of = table([type_], "iceberg")
-    placing, batch = BucketAssigner(of), rows(of, value)
-    assert [each.hex() for each in placing.keys(batch)] == [key]
-    assert placing.buckets(batch) == [bucket]
+    assigner, batch = BucketAssigner(of), rows(of, value)
+    assert [each.hex() for each in assigner.keys(batch)] == [key]
+    assert assigner.buckets(batch) == [bucket]
 
 
 @pytest.mark.parametrize(("types", "values", "key", "bucket"), PAIMON)
-def test_keys_of_paimon(types: list[DataType], values: list[Any], key: str, bucket: int) -> None:
+def test_paimon_keys_and_buckets_match_the_java_client(
+    types: list[DataType], values: list[Any], key: str, bucket: int
+) -> None:
     of = table(types, "PAIMON")
-    placing, batch = BucketAssigner(of), rows(of, *values)
-    assert [each.hex() for each in placing.keys(batch)] == [key]
-    assert placing.buckets(batch) == [bucket]
+    assigner, batch = BucketAssigner(of), rows(of, *values)
+    assert [each.hex() for each in assigner.keys(batch)] == [key]
+    assert assigner.buckets(batch) == [bucket]
 
 
 @pytest.mark.parametrize("lake", ["", "lance"])
-@pytest.mark.parametrize(("types", "values", "key", "bucket"), OWN)
-def test_keys_where_no_lake_has_a_say(
+@pytest.mark.parametrize(("types", "values", "key", "bucket"), FLUSS)
+def test_fluss_keys_and_buckets_match_the_java_client(
     lake: str, types: list[DataType], values: list[Any], key: str, bucket: int
 ) -> None:
     of = table(types, lake)
-    placing, batch = BucketAssigner(of), rows(of, *values)
-    assert [each.hex() for each in placing.keys(batch)] == [key]
-    assert placing.buckets(batch) == [bucket]
+    assigner, batch = BucketAssigner(of), rows(of, *values)
+    assert [each.hex() for each in assigner.keys(batch)] == [key]
+    assert assigner.buckets(batch) == [bucket]
 
 
 @pytest.mark.parametrize(
@@ -181,40 +183,40 @@ def test_keys_where_no_lake_has_a_say(
         [DataType(TypeRoot.INT), DataType(TypeRoot.STRING)],
     ],
 )
-def test_what_iceberg_has_no_keys_of_is_refused(types: list[DataType]) -> None:
+def test_key_types_without_iceberg_encoding_are_rejected(types: list[DataType]) -> None:
     with pytest.raises(FlussError) as failed:
         BucketAssigner(table(types, "iceberg"))
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
-def test_a_key_of_no_bytes_has_no_bucket_in_iceberg() -> None:
+def test_empty_key_has_no_bucket_in_iceberg() -> None:
     of = table([DataType(TypeRoot.STRING)], "iceberg")
     with pytest.raises(FlussError) as failed:
         BucketAssigner(of).buckets(rows(of, ""))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
-def test_hudi_is_left_to_clients() -> None:
+def test_hudi_is_rejected() -> None:
     with pytest.raises(FlussError) as failed:
         BucketAssigner(table([DataType(TypeRoot.INT)], "hudi"))
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
-def test_a_bucket_key_that_is_part_of_the_key_begins_it() -> None:
+def test_key_with_a_bucket_key_prefix_is_encoded() -> None:
     of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", bucket_key=("c0",))
-    placing, batch = BucketAssigner(of), rows(of, 34, "x")
-    assert [each.hex() for each in placing.keys(batch)] == ["220178"]
-    assert placing.buckets(batch) == [165]
+    assigner, batch = BucketAssigner(of), rows(of, 34, "x")
+    assert [each.hex() for each in assigner.keys(batch)] == ["220178"]
+    assert assigner.buckets(batch) == [165]
 
 
-def test_columns_of_partitions_are_not_in_the_key() -> None:
+def test_partition_columns_are_not_in_the_key() -> None:
     of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", partition="c1")
-    placing, batch = BucketAssigner(of), rows(of, 34, "EU")
-    assert [each.hex() for each in placing.keys(batch)] == ["2200000000000000"]
-    assert placing.buckets(batch) == [165]
+    assigner, batch = BucketAssigner(of), rows(of, 34, "EU")
+    assert [each.hex() for each in assigner.keys(batch)] == ["2200000000000000"]
+    assert assigner.buckets(batch) == [165]
 
 
-def test_null_in_a_key_is_refused() -> None:
+def test_null_in_a_key_is_rejected() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT))])
     of = TableInfo("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
     with pytest.raises(FlussError) as failed:
@@ -222,20 +224,20 @@ def test_null_in_a_key_is_refused() -> None:
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
-def test_a_log_has_buckets_and_no_keys() -> None:
+def test_log_table_has_buckets_and_no_keys() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT)), ("b", DataType(TypeRoot.INT))])
     of = TableInfo("fluss", "t", 1, 1, schema, 2, ("a",))
     batch = pa.RecordBatch.from_pylist([{"a": n, "b": n} for n in range(20)], arrow_schema(schema))
-    placing = BucketAssigner(of)
-    found = placing.by_bucket(batch)
+    assigner = BucketAssigner(of)
+    found = assigner.by_bucket(batch)
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(20))
     assert set(found) == {0, 1}
     with pytest.raises(FlussError) as failed:
-        placing.keys(batch)
+        assigner.keys(batch)
     assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
-def test_a_key_of_no_column_is_refused() -> None:
+def test_unknown_key_column_is_rejected() -> None:
     with pytest.raises(FlussError) as failed:
         KeyEncoder(table([DataType(TypeRoot.INT)]), ["nope"])
     assert failed.value.code is ErrorCode.INVALID_TABLE

@@ -27,15 +27,15 @@ def value(schema_id: int, *row: object) -> bytes:
 
 
 class Server:
-    """Answers as a server would: pages of rows by bucket, and what stands in the way."""
+    """Responds with pages of rows by bucket, or with errors."""
 
     def __init__(self, pages: dict[int, list[list[bytes]]]) -> None:
         self.pages = pages
-        self.in_the_way: list[int] = []
+        self.errors: list[int] = []
         self.lost: list[ErrorCode] = []
         self.calls: list[Fields] = []
         self.closed: list[bytes] = []
-        self.looked_again = 0
+        self.refreshes = 0
 
     def call(self, key: int, message: bytes) -> Fields:
         if key == 1011:
@@ -50,8 +50,8 @@ class Server:
         if number(request, 5):
             self.closed.append(text(request, 1))
             return {}
-        if self.in_the_way:
-            return read_fields(write_fields({1: self.in_the_way.pop(0), 2: "not now"}))
+        if self.errors:
+            return read_fields(write_fields({1: self.errors.pop(0), 2: "not now"}))
         if 2 in request:
             bucket = number(read_fields(text(request, 2)), 3)
             at = number(request, 3)
@@ -73,7 +73,7 @@ class Server:
         )
 
     def refresh_leader(self) -> None:
-        self.looked_again += 1
+        self.refreshes += 1
 
 
 def _batch(values: list[bytes]) -> bytes:
@@ -84,11 +84,11 @@ def _batch(values: list[bytes]) -> bytes:
 
 def scanner(server: Server, **others: object) -> tuple[KvBatchScanner, list[float]]:
     pauses: list[float] = []
-    clock: Callable[[], float] = lambda: sum(pauses)  # noqa: E731 - time passes by sleeping alone
-    return KvBatchScanner(server, TABLE, sleep=pauses.append, monotonic=clock, **others), pauses  # type: ignore[arg-type]  # as they are named
+    clock: Callable[[], float] = lambda: sum(pauses)  # noqa: E731 - only sleeping advances time
+    return KvBatchScanner(server, TABLE, sleep=pauses.append, monotonic=clock, **others), pauses  # type: ignore[arg-type]  # by keyword
 
 
-def test_rows_of_all_buckets_and_schemas_come_in_batches() -> None:
+def test_scan_returns_rows_of_all_buckets_and_schemas() -> None:
     server = Server({0: [[value(2, 1, "a", 10), value(1, 2, "b")], [value(2, 3, None, None)]], 1: [[value(1, 9, "z")]]})
     scan, _ = scanner(server)
     assert scan.states == {0: ScanState.PENDING, 1: ScanState.PENDING}
@@ -106,14 +106,14 @@ def test_rows_of_all_buckets_and_schemas_come_in_batches() -> None:
     assert {number(call, 4) for call in server.calls} == {4 * 1024 * 1024}
 
 
-def test_answers_are_as_large_as_is_asked_for() -> None:
+def test_fetch_size_is_sent_with_every_call() -> None:
     server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
     scan, _ = scanner(server, scanner_kv_fetch_max_bytes=50)
     assert len(list(scan)) == 1
     assert {number(call, 4) for call in server.calls} == {50}
 
 
-def test_columns_come_as_they_were_asked_for() -> None:
+def test_columns_are_projected_in_the_given_order() -> None:
     server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
     scan, _ = scanner(server, columns=["n", "k"])
     assert [batch.to_pylist() for batch in scan] == [[{"n": 10, "k": 1}]]
@@ -124,18 +124,18 @@ def test_columns_come_as_they_were_asked_for() -> None:
 
 
 @pytest.mark.parametrize("code", [12, 21, 44, 69])
-def test_opening_is_tried_again_while_what_is_in_the_way_can_pass(code: int) -> None:
+def test_opening_is_retried_after_retriable_errors(code: int) -> None:
     server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
-    server.in_the_way = [code] * 3
+    server.errors = [code] * 3
     scan, pauses = scanner(server)
     assert sum(batch.num_rows for batch in scan) == 1
     assert pauses == [0.1, 0.2, 0.4]
-    assert server.looked_again == (0 if code == 69 else 3)
+    assert server.refreshes == (0 if code == 69 else 3)
 
 
-def test_opening_is_not_tried_for_ever() -> None:
+def test_opening_gives_up_after_a_minute() -> None:
     server = Server({0: [], 1: []})
-    server.in_the_way = [69] * 1000
+    server.errors = [69] * 1000
     scan, pauses = scanner(server, buckets=[0])
     with pytest.raises(FlussError) as failed:
         scan.next_batch()
@@ -145,9 +145,9 @@ def test_opening_is_not_tried_for_ever() -> None:
 
 
 @pytest.mark.parametrize("code", [48, 20, 2])
-def test_opening_ends_at_what_cannot_pass(code: int) -> None:
+def test_opening_fails_at_once_after_permanent_errors(code: int) -> None:
     server = Server({0: [], 1: []})
-    server.in_the_way = [code]
+    server.errors = [code]
     scan, pauses = scanner(server)
     with pytest.raises(FlussError):
         scan.next_batch()
@@ -155,18 +155,18 @@ def test_opening_ends_at_what_cannot_pass(code: int) -> None:
 
 
 @pytest.mark.parametrize(("code", "closes"), [(66, False), (67, False), (68, True), (12, True)])
-def test_a_scan_that_was_begun_is_not_begun_again(code: int, closes: bool) -> None:
+def test_active_scan_is_not_reopened(code: int, closes: bool) -> None:
     server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
     scan, pauses = scanner(server)
     assert scan.next_batch() is not None
-    server.in_the_way = [code]
+    server.errors = [code]
     with pytest.raises(FlussError):
         scan.next_batch()
     assert (pauses, scan.states[0]) == ([], ScanState.DONE)
     assert server.closed == ([b"0"] if closes else [])
 
 
-def test_leaving_early_lets_go_of_what_the_server_holds() -> None:
+def test_leaving_a_scan_early_closes_it_on_the_server() -> None:
     server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
     scan, _ = scanner(server)
     with scan:
@@ -177,7 +177,7 @@ def test_leaving_early_lets_go_of_what_the_server_holds() -> None:
     assert scan.next_batch() is None
 
 
-def test_letting_go_never_fails() -> None:
+def test_close_never_fails() -> None:
     server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
     scan, _ = scanner(server)
     scan.next_batch()
@@ -186,14 +186,14 @@ def test_letting_go_never_fails() -> None:
     assert scan.states[0] is ScanState.DONE
 
 
-def test_a_table_without_a_key_has_no_scan() -> None:
+def test_log_table_cannot_be_scanned() -> None:
     table = PhysicalTable("fluss", "t", 7, 1, Schema.of([("a", DataType(TypeRoot.INT))]), RowFormat.COMPACTED, 1)
     with pytest.raises(FlussError) as failed:
         KvBatchScanner(Server({}), table)
     assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
-def test_numbers_mean_what_the_server_means_by_them() -> None:
+def test_error_codes_match_the_server() -> None:
     passing = {1, 3, 14, 28, 29, 70, 73}
     assert {code: error_code(failure_of(code.number, b"")) for code in ErrorCode if code.number not in passing} == {
         code: code.number for code in ErrorCode if code.number not in passing

@@ -10,21 +10,21 @@ from lakebed.client.streams.logs import LogRecords
 from lakebed.fluss.errors import ErrorCode, FlussError
 
 BATCHES = [(0, 4), (4, 4), (8, 0), (9, 3)]
-"""First offsets and counts of records; the third is empty, and takes an offset all the same."""
+"""Base offsets and record counts; the third batch is empty and still takes an offset."""
 
 
 class Log:
-    """A log whose answers have one batch each, unless something is in the way."""
+    """A log that returns one batch per fetch, or raises errors."""
 
     def __init__(self) -> None:
-        self.in_the_way: list[FlussError | None] = []
-        self.looked_again = 0
+        self.errors: list[FlussError | None] = []
+        self.refreshes = 0
         self.now = 0.0
 
     def read(self, offsets: Mapping[int, int], wait_ms: int = 500) -> Iterator[LogRecords]:
         ((bucket, offset),) = offsets.items()
-        if self.in_the_way:
-            if (failure := self.in_the_way.pop(0)) is not None:
+        if self.errors:
+            if (failure := self.errors.pop(0)) is not None:
                 raise failure
             return
         for base, count in BATCHES:
@@ -33,10 +33,10 @@ class Log:
                 yield LogRecords(bucket, base, base + max(count, 1), 0, bytes(count), rows)
 
     def call(self, key: int, message: bytes) -> dict[int, list[int | bytes]]:
-        raise AssertionError("no call of its own is made")
+        raise AssertionError("unexpected call")
 
     def refresh_leader(self) -> None:
-        self.looked_again += 1
+        self.refreshes += 1
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -47,29 +47,29 @@ class Log:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 12), (2, 10), (4, 8), (8, 9), (5, 6), (7, 12), (3, 3)])
-def test_all_records_of_the_range_come_once(start: int, end: int) -> None:
+def test_all_records_of_the_range_are_returned_once(start: int, end: int) -> None:
     assert Log().numbers(start, end) == [number for number in range(start, end) if number != 8]
 
 
-def test_what_can_pass_is_waited_for_where_it_was_left() -> None:
+def test_retriable_errors_are_retried_at_the_next_offset() -> None:
     log = Log()
-    log.in_the_way = [FlussError(ErrorCode.LEADER_NOT_AVAILABLE), None, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    log.errors = [FlussError(ErrorCode.LEADER_NOT_AVAILABLE), None, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert log.numbers(0, 4) == [0, 1, 2, 3]
-    assert log.looked_again == 2
+    assert log.refreshes == 2
     assert log.now > 0
 
 
-def test_what_cannot_pass_is_told_at_once() -> None:
+def test_permanent_errors_are_raised_at_once() -> None:
     log = Log()
-    log.in_the_way = [FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE)]
+    log.errors = [FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE)]
     with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
     assert (raised.value.code, log.now) == (ErrorCode.LOG_OFFSET_OUT_OF_RANGE, 0.0)
 
 
-def test_records_that_never_come_are_given_up() -> None:
+def test_missing_records_time_out() -> None:
     log = Log()
-    log.in_the_way = [None] * 1000
+    log.errors = [None] * 1000
     with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
     assert raised.value.code is ErrorCode.REQUEST_TIME_OUT

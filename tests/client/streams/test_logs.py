@@ -1,4 +1,4 @@
-"""Logs in the form that their table has, written and read; on a server that keeps what it is sent."""
+"""Writing and reading logs in every format, against a server that stores the batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SCHEMA: Final = Schema.of(
     ]
 )
 ZSTD, LZ4 = bytes.fromhex("28b52ffd"), bytes.fromhex("04224d18")
-"""What a compressed buffer begins with."""
+"""Magic numbers of compressed buffers."""
 
 
 class Server:
-    """Keeps batches, and hands them out again."""
+    """Stores batches and returns them."""
 
     def __init__(self) -> None:
         self.records = b""
@@ -50,8 +50,8 @@ class Server:
 
 
 def table(**properties: str) -> PhysicalTable:
-    said = {f"table.log.{name.replace('_', '.')}": value for name, value in properties.items()}
-    return TableInfo("fluss", "t", 1, 1, SCHEMA, 1, properties=said).physical(None)
+    options = {f"table.log.{name.replace('_', '.')}": value for name, value in properties.items()}
+    return TableInfo("fluss", "t", 1, 1, SCHEMA, 1, properties=options).physical(None)
 
 
 def batch(count: int = 3) -> pa.RecordBatch:
@@ -64,7 +64,7 @@ def _arrow() -> pa.Schema:
 
 
 @pytest.mark.parametrize("format_", ["ARROW", "INDEXED", "COMPACTED"])
-def test_what_is_written_is_read_in_every_form(format_: str) -> None:
+def test_rows_round_trip_in_every_log_format(format_: str) -> None:
     server, of = Server(), table(format=format_)
     writer = StreamLogWriter(server, of)
     writer.append(batch(5))
@@ -77,7 +77,7 @@ def test_what_is_written_is_read_in_every_form(format_: str) -> None:
     assert projected.rows == batch(5).select(["name"])
 
 
-def test_rows_are_one_by_one_where_the_table_says_so() -> None:
+def test_row_formats_encode_each_row() -> None:
     server = Server()
     rows = pa.RecordBatch.from_pylist([{"id": 7, "name": "ab", "tags": None}], _arrow())
     StreamLogWriter(server, table(format="COMPACTED")).append(rows)
@@ -90,7 +90,7 @@ def test_rows_are_one_by_one_where_the_table_says_so() -> None:
     assert bytes(sent.body) == bytes.fromhex("1000000000040200000000000000070000006162")
 
 
-def test_rows_of_older_schemas_have_null_in_later_columns() -> None:
+def test_rows_of_older_schemas_have_null_in_new_columns() -> None:
     server = Server()
     StreamLogWriter(server, table(format="INDEXED")).append(batch())
     later = SCHEMA.with_column("later", DataType(TypeRoot.BIGINT))
@@ -103,18 +103,18 @@ def test_rows_of_older_schemas_have_null_in_later_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "begins"),
+    ("properties", "begins"),
     [({}, ZSTD), ({"arrow_compression_type": "LZ4_FRAME"}, LZ4), ({"arrow_compression_type": "NONE"}, b"")],
 )
-def test_buffers_are_compressed_as_the_table_says(said: dict[str, str], begins: bytes) -> None:
-    server, of = Server(), table(**said)
+def test_compression_follows_the_table_property(properties: dict[str, str], begins: bytes) -> None:
+    server, of = Server(), table(**properties)
     StreamLogWriter(server, of).append(batch(500))
     assert [mark in server.records for mark in (ZSTD, LZ4)] == [begins == ZSTD, begins == LZ4]
     (found,) = StreamLog(server, of).read({0: 0})
     assert found.rows == batch(500)
 
 
-def test_zstd_has_the_level_of_the_table() -> None:
+def test_zstd_level_follows_the_table_property() -> None:
     sizes = {}
     for level in ("1", "3", "19"):
         server = Server()
@@ -134,7 +134,7 @@ def test_zstd_has_the_level_of_the_table() -> None:
         pa.record_batch({"id": [2**40], "name": ["x"], "tags": [["x"]]}),
     ],
 )
-def test_rows_that_are_none_of_the_table_are_not_sent(rows: pa.RecordBatch) -> None:
+def test_rows_that_do_not_fit_the_table_are_not_sent(rows: pa.RecordBatch) -> None:
     server = Server()
     writer = StreamLogWriter(server, table())
     with pytest.raises(FlussError) as failed:
@@ -143,14 +143,14 @@ def test_rows_that_are_none_of_the_table_are_not_sent(rows: pa.RecordBatch) -> N
     assert server.keys == [1026]
 
 
-def test_rows_in_other_types_of_the_same_values_are_the_table_s() -> None:
+def test_rows_are_cast_to_the_table_types() -> None:
     server = Server()
     StreamLogWriter(server, table()).append(pa.record_batch({"tags": [["x"]], "id": [1], "name": ["n"]}))
     (found,) = StreamLog(server, table()).read({0: 0})
     assert found.rows.to_pylist() == [{"id": 1, "name": "n", "tags": ["x"]}]
 
 
-def test_rows_of_another_partition_are_not_sent() -> None:
+def test_rows_of_a_different_partition_are_not_sent() -> None:
     known = TableInfo(
         "fluss", "t", 1, 1, SCHEMA, 1, partition_keys=("name",), partitions=(PartitionInfo(3, "EU", ("EU",)),)
     )
@@ -166,7 +166,7 @@ def test_rows_of_another_partition_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize("body", ["ff00000000", "00000000", "060000000004"])
-def test_records_that_are_cut_off_are_told_of(body: str) -> None:
+def test_truncated_records_are_corrupt(body: str) -> None:
     server = Server()
     server.records = write_batch(bytes.fromhex(body), 1, schema_id=1)
     with pytest.raises(FlussError) as failed:
@@ -174,7 +174,7 @@ def test_records_that_are_cut_off_are_told_of(body: str) -> None:
     assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
-def test_changes_of_keys_are_read_from_rows() -> None:
+def test_change_types_are_read_from_rows() -> None:
     server = Server()
     row = bytes.fromhex("0407026162")
     body = b"".join(len(row + b"x").to_bytes(4, "little") + bytes([change]) + row for change in (1, 2, 3, 4))

@@ -6,12 +6,12 @@ from lakebed.client.streams.messages import content, messages, number, read_fiel
 
 
 @pytest.mark.parametrize("noise", [b"\x80", b"\x0a\x05ab", b"\x0f\x01", b"\xff" * 12])
-def test_a_message_that_is_none_is_told(noise: bytes) -> None:
+def test_malformed_message_is_rejected(noise: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_fields(noise)
 
 
-def test_fields_are_what_was_written() -> None:
+def test_fields_round_trip() -> None:
     fields = read_fields(write_fields({1: 300, 2: "text", 3: b"", 4: None, 5: -1, 9: True}))
     assert (number(fields, 1), text(fields, 2), text(fields, 3), number(fields, 5), number(fields, 9)) == (
         300,
@@ -24,7 +24,7 @@ def test_fields_are_what_was_written() -> None:
     assert text(fields, 4) == b""
 
 
-def test_records_are_not_copied_however_deep_they_are() -> None:
+def test_nested_bytes_are_not_copied() -> None:
     message = write_fields({1: write_fields({2: write_fields({8: b"records"})})})
     (outer,) = messages(read_fields(message), 1)
     (inner,) = messages(outer, 2)
@@ -33,7 +33,7 @@ def test_records_are_not_copied_however_deep_they_are() -> None:
     assert found.obj is message
 
 
-def test_a_field_of_another_kind_is_told() -> None:
+def test_field_of_a_different_type_is_rejected() -> None:
     fields = read_fields(write_fields({1: 300, 2: "text"}))
     with pytest.raises(ValueError, match="field is not bytes"):
         text(fields, 1)

@@ -43,7 +43,7 @@ def rows(schema: Schema, *values: tuple[Any, ...]) -> pa.RecordBatch:
         (DataType(TypeRoot.TIMESTAMP_LTZ), MOMENT.replace(tzinfo=datetime.UTC), "2025-05-31-03-42-35_"),
     ],
 )
-def test_partitions_are_called_by_their_values(type_: DataType, value: Any, text: str) -> None:
+def test_partition_names_are_their_values(type_: DataType, value: Any, text: str) -> None:
     schema = Schema.of([("p", type_)])
     assert partition_values(schema, ["p"], rows(schema, (value,), (value,))) == [(text,), (text,)]
 
@@ -52,14 +52,14 @@ def test_partitions_are_called_by_their_values(type_: DataType, value: Any, text
     ("type_", "value"),
     [(DataType(TypeRoot.STRING), None), (DataType(TypeRoot.DOUBLE), 1.0), (DataType(TypeRoot.FLOAT), 1.0)],
 )
-def test_what_no_partition_is_called_by_is_refused(type_: DataType, value: Any) -> None:
+def test_types_without_partition_names_are_rejected(type_: DataType, value: Any) -> None:
     schema = Schema.of([("p", type_)])
     with pytest.raises(FlussError) as failed:
         partition_values(schema, ["p"], rows(schema, (value,)))
     assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID
 
 
-def test_rows_of_another_partition_are_refused() -> None:
+def test_rows_of_a_different_partition_are_rejected() -> None:
     schema = Schema.of(
         [("id", DataType(TypeRoot.INT)), ("day", DataType(TypeRoot.DATE)), ("region", DataType(TypeRoot.STRING))]
     )

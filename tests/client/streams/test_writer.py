@@ -1,4 +1,4 @@
-"""Where rows are written to, on a server that remembers what it was asked."""
+"""Partitions of written rows, against a server that records requests."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NOON: Final = datetime.datetime(2024, 1, 2, 12, tzinfo=datetime.UTC).timestamp()
 
 
 class Server:
-    """Has partitions by name."""
+    """Keeps partitions by name, and counts writes."""
 
     def __init__(self, *partitions: str) -> None:
         self.partitions = {name: at for at, name in enumerate(partitions, 1)}
-        self.made: list[str] = []
+        self.created: list[str] = []
         self.written: dict[int | None, int] = defaultdict(int)
         self.puts = 0
 
@@ -50,7 +50,7 @@ class Server:
             assert number(fields, 3) == 1
             name = "$".join(text(pair, 2).decode() for pair in messages(read_fields(text(fields, 2)), 1))
             self.partitions[name] = len(self.partitions) + 1
-            self.made.append(name)
+            self.created.append(name)
             return {}
         bucket = read_fields(text(fields, {1014: 4, 1016: 5}[key]))
         if 1 in bucket and number(bucket, 1) not in self.partitions.values():
@@ -64,8 +64,8 @@ class Server:
 
 
 def table(schema: Schema, *keys: str, partitions: tuple[PartitionInfo, ...] = (), **options: str) -> TableInfo:
-    said = {f"table.{name.replace('__', '.').replace('_', '-')}": value for name, value in options.items()}
-    return TableInfo("fluss", "t", 1, 1, schema, 1, partition_keys=keys, partitions=partitions, properties=said)
+    properties = {f"table.{name.replace('__', '.').replace('_', '-')}": value for name, value in options.items()}
+    return TableInfo("fluss", "t", 1, 1, schema, 1, partition_keys=keys, partitions=partitions, properties=properties)
 
 
 def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
@@ -74,50 +74,50 @@ def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
     )
 
 
-def refused(writer: StreamWriter, batch: pa.RecordBatch) -> ErrorCode:
+def error_of(writer: StreamWriter, batch: pa.RecordBatch) -> ErrorCode:
     with pytest.raises(FlussError) as failed:
         writer.write(batch)
     return failed.value.code
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
-def test_each_row_goes_into_the_partition_of_its_columns(schema: Schema) -> None:
+def test_rows_are_written_to_the_partition_of_their_columns(schema: Schema) -> None:
     server = Server("EU", "US")
     writer = StreamWriter(server, table(schema, "region"))
     writer.write(rows("EU", "US", "EU"))
     writer.write(rows("US"))
     assert server.written == {1: 1, 2: 2}
-    assert server.made == []
+    assert server.created == []
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
-def test_a_partition_that_is_not_there_is_vended(schema: Schema) -> None:
+def test_missing_partition_is_created(schema: Schema) -> None:
     server = Server("EU$2024-01-02")
     writer = StreamWriter(server, table(schema, "region", "day"))
     writer.write(rows("EU", "US", "AS"))
     writer.write(rows("US"))
-    assert server.made == ["US$2024-01-02", "AS$2024-01-02"]
+    assert server.created == ["US$2024-01-02", "AS$2024-01-02"]
     assert server.written == {1: 1, 2: 2, 3: 1}
 
 
-def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
+def test_all_partitions_exist_before_the_first_row_is_sent() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
-    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_NOT_EXISTS
-    assert (server.written, server.made) == ({}, [])
+    assert error_of(writer, rows("EU", "US")) is ErrorCode.PARTITION_NOT_EXISTS
+    assert (server.written, server.created) == ({}, [])
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
-def test_with_a_partition_named_rows_of_others_are_refused(schema: Schema) -> None:
+def test_writer_of_one_partition_rejects_rows_of_others(schema: Schema) -> None:
     server = Server("EU", "US")
     writer = StreamWriter(server, table(schema, "region"), partition="EU")
-    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_SPEC_INVALID
+    assert error_of(writer, rows("EU", "US")) is ErrorCode.PARTITION_SPEC_INVALID
     assert server.written == {}
     writer.write(rows("EU", "EU"))
     assert server.written == {1: 1}
 
 
-def test_a_table_without_partitions_has_none_to_name() -> None:
+def test_partition_of_an_unpartitioned_table_is_rejected() -> None:
     with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(LOG), partition="EU")
     assert failed.value.code is ErrorCode.TABLE_NOT_PARTITIONED
@@ -126,17 +126,17 @@ def test_a_table_without_partitions_has_none_to_name() -> None:
     assert server.written == {None: 1}
 
 
-def test_for_deletes_no_partition_is_vended() -> None:
+def test_deletes_create_no_partition() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(KEYED, "region"))
     writer.delete(rows("EU", "US"))
-    assert (server.written, server.puts, server.made) == ({1: 1}, 1, [])
+    assert (server.written, server.puts, server.created) == ({1: 1}, 1, [])
     with pytest.raises(FlussError) as failed:
         StreamWriter(server, table(LOG, "region")).delete(rows("EU"))
     assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
-def test_what_was_listed_is_not_asked_for_again() -> None:
+def test_listed_partitions_are_not_looked_up_again() -> None:
     class Forgetful(Server):
         def call(self, key: int, message: bytes) -> Fields:
             assert key != 1012
@@ -152,47 +152,47 @@ def test_what_was_listed_is_not_asked_for_again() -> None:
 @pytest.mark.parametrize(
     ("day", "is_made"), [(DAY, True), (datetime.date(2023, 12, 26), True), (datetime.date(2023, 12, 25), False)]
 )
-def test_no_partition_is_made_that_would_go_at_once(day: datetime.date, is_made: bool) -> None:
+def test_expired_partition_is_not_created(day: datetime.date, is_made: bool) -> None:
     server = Server()
     known = table(KEYED, "day", auto_partition__enabled="true")
     writer = StreamWriter(server, known, now=lambda: NOON)
     if is_made:
         writer.write(rows("EU", day=day))
-        assert server.made == [day.isoformat()]
+        assert server.created == [day.isoformat()]
     else:
-        assert refused(writer, rows("EU", day=day)) is ErrorCode.PARTITION_SPEC_INVALID
-        assert (server.made, server.written) == ([], {})
+        assert error_of(writer, rows("EU", day=day)) is ErrorCode.PARTITION_SPEC_INVALID
+        assert (server.created, server.written) == ([], {})
 
 
-def test_a_time_that_is_none_makes_no_partition() -> None:
+def test_partition_with_an_invalid_time_is_not_created() -> None:
     known = table(LOG, "region", auto_partition__enabled="true")
     writer = StreamWriter(Server(), known, now=lambda: NOON)
-    assert refused(writer, rows("soon")) is ErrorCode.PARTITION_SPEC_INVALID
+    assert error_of(writer, rows("soon")) is ErrorCode.PARTITION_SPEC_INVALID
     writer.write(rows("20240102"))
 
 
-def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
+def test_writer_rejects_an_unsupported_lake_format() -> None:
     with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(KEYED, datalake__format="hudi"))
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
-@pytest.mark.parametrize("is_there_again", [True, False])
-def test_a_partition_that_was_dropped_is_looked_up_again_or_vended(schema: Schema, is_there_again: bool) -> None:
+@pytest.mark.parametrize("exists_again", [True, False])
+def test_dropped_partition_is_looked_up_again_or_created(schema: Schema, exists_again: bool) -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(schema, "region"))
     writer.write(rows("EU"))
     del server.partitions["EU"]
     server.partitions["US"] = 2
-    if is_there_again:
+    if exists_again:
         server.partitions["EU"] = 7
     writer.write(rows("EU"))
     assert dict(server.written) == {1: 1, server.partitions["EU"]: 1}
-    assert server.made == ([] if is_there_again else ["EU"])
+    assert server.created == ([] if exists_again else ["EU"])
 
 
-def test_deletes_in_a_partition_that_was_dropped_go_to_the_one_of_its_name_if_there_is_one() -> None:
+def test_deletes_after_a_drop_go_to_a_new_partition_of_the_same_name() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(KEYED, "region"))
     writer.delete(rows("EU"))
@@ -201,13 +201,13 @@ def test_deletes_in_a_partition_that_was_dropped_go_to_the_one_of_its_name_if_th
     server.partitions["EU"] = 7
     writer.delete(rows("EU"))
     assert dict(server.written) == {1: 1, 7: 1}
-    assert server.made == []
+    assert server.created == []
 
 
-def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_vended() -> None:
+def test_rows_of_a_dropped_partition_are_rejected_without_dynamic_creation() -> None:
     server = Server()
     server.partitions["EU"] = 1
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
     writer.write(rows("EU"))
     server.partitions.clear()
-    assert refused(writer, rows("EU")) is ErrorCode.PARTITION_NOT_EXISTS
+    assert error_of(writer, rows("EU")) is ErrorCode.PARTITION_NOT_EXISTS
