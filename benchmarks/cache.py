@@ -13,7 +13,7 @@ CACHE: Final = Path(os.environ.get("CHECKOUT_CACHE") or Path.home() / ".cache" /
 """Elsewhere by a variable that is not one of the product's: a server refuses those of its own that it does not know."""
 
 
-def made_once(name: str, make: Callable[[Path], Path]) -> Path:
+def build_once(name: str, make: Callable[[Path], Path]) -> Path:
     """The file or folder of that name in the cache.
 
     Where there is none, `make` is given an empty folder, does its work in it, and tells what of it is to be kept.

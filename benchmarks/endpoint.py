@@ -25,8 +25,8 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One request before it is signed, and what a right answer looks like."""
+class Request:
+    """One request before it is signed, and what a right response looks like."""
 
     method: str
     path: str
@@ -36,11 +36,11 @@ class Ask:
     """Bytes, where they are few and of this request alone."""
     status: int = 200
     length: tuple[int, int] = ANY_LENGTH
-    """Bounds of the answer's length."""
+    """Bounds of the response's length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What came back to a plain call."""
 
     status: int
@@ -51,7 +51,7 @@ class Answer:
         """The text of the only XML element of that name."""
         found = re.findall(rf"<{name}>(.*?)</{name}>", self.body.decode())
         if len(found) != 1:
-            raise RuntimeError(f"unexpected answer. element={name} body={self.body[:300]!r}")
+            raise RuntimeError(f"unexpected response. element={name} body={self.body[:300]!r}")
         return str(found[0])
 
     def count(self, name: str) -> int:
@@ -65,7 +65,7 @@ class Endpoint:
 
     address: str
     credentials: Credentials | None = field(repr=False)
-    """None, if it does not ask."""
+    """None, if it does not request."""
 
     def signer(self) -> Signer | Unsigned:
         """A signer for this moment."""
@@ -73,42 +73,42 @@ class Endpoint:
             return Unsigned(self.address)
         return Signer(self.credentials, self.address, datetime.now(UTC))
 
-    def call(self, ask: Ask, signing: Signing = Signing.HEADER) -> Answer:
-        """Send one request over its own connection; raises RuntimeError when the answer is not as asked."""
-        body = ask.body.path.read_bytes() if isinstance(ask.body, Body) else ask.body or b""
+    def call(self, request: Request, signing: Signing = Signing.HEADER) -> Response:
+        """Send one request over its own connection; raises RuntimeError when the response is not as options."""
+        body = request.body.path.read_bytes() if isinstance(request.body, Body) else request.body or b""
         connection = http.client.HTTPConnection(self.address, timeout=300)
         try:
             connection.connect()
-            connection.sock.sendall(request_head(self.signer(), ask, signing).encode() + body)
-            response = http.client.HTTPResponse(connection.sock, method=ask.method)
-            response.begin()
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            answer = Answer(response.status, headers, response.read())
+            connection.sock.sendall(request_head(self.signer(), request, signing).encode() + body)
+            received = http.client.HTTPResponse(connection.sock, method=request.method)
+            received.begin()
+            headers = {name.lower(): value for name, value in received.getheaders()}
+            response = Response(received.status, headers, received.read())
         finally:
             connection.close()
-        low, high = ask.length
-        length = int(headers.get("content-length", 0)) if ask.method == "HEAD" else len(answer.body)
-        if answer.status != ask.status or not low <= length <= high:
+        low, high = request.length
+        length = int(headers.get("content-length", 0)) if request.method == "HEAD" else len(response.body)
+        if response.status != request.status or not low <= length <= high:
             raise RuntimeError(
-                f"unexpected answer. request={ask.method} {ask.path} status={answer.status} length={length} "
-                f"body={answer.body[:300]!r}"
+                f"unexpected response. request={request.method} {request.path} status={response.status} "
+                f"length={length} body={response.body[:300]!r}"
             )
-        return answer
+        return response
 
 
-def request_head(signer: Signer | Unsigned, ask: Ask, signing: Signing) -> str:
-    """The head of `ask`, with a content-length wherever the method can have a body."""
+def request_head(signer: Signer | Unsigned, request: Request, signing: Signing) -> str:
+    """The head of `request`, with a content-length wherever the method can have a body."""
     size, sha256 = 0, EMPTY_SHA256
-    if isinstance(ask.body, Body):
-        size, sha256 = ask.body.size, ask.body.sha256
-    elif ask.body:
-        size, sha256 = len(ask.body), hashlib.sha256(ask.body).hexdigest()
+    if isinstance(request.body, Body):
+        size, sha256 = request.body.size, request.body.sha256
+    elif request.body:
+        size, sha256 = len(request.body), hashlib.sha256(request.body).hexdigest()
     return signer.head(
-        ask.method,
-        ask.path,
-        ask.query,
-        ask.headers,
+        request.method,
+        request.path,
+        request.query,
+        request.headers,
         sha256,
-        size if ask.method in ("PUT", "POST") else None,
+        size if request.method in ("PUT", "POST") else None,
         signing,
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cache import made_once
-from benchmarks.endpoint import Ask, Body, Endpoint, request_head
+from benchmarks.cache import build_once
+from benchmarks.endpoint import Body, Endpoint, Request, request_head
 from benchmarks.signing import Signing
 
 SOURCES = Path(__file__).parent / "load"
@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True):
     chains: list[int] = msgspec.field(default_factory=list)
     """How many requests of each chain were answered rightly."""
     conflicts: int = 0
-    """Requests that came too late, where that is a right answer."""
+    """Requests that came too late, where that is a right response."""
 
 
 def build() -> Path:
@@ -55,7 +55,7 @@ def build() -> Path:
         subprocess.run([go, "build", "-o", staging / "load", "."], cwd=SOURCES, env=environment, check=True)
         return staging / "load"
 
-    return made_once(f"bin/load-{digest.hexdigest()[:12]}", compile_it)
+    return build_once(f"bin/load-{digest.hexdigest()[:12]}", compile_it)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class LoadTool:
     def start(
         self,
         endpoint: Endpoint,
-        asks: Sequence[Ask],
+        requests: Sequence[Request],
         signing: Signing = Signing.HEADER,
         *,
         connections: int = 8,
@@ -78,18 +78,18 @@ class LoadTool:
         once: bool = False,
         chains: Sequence[int] = (),
     ) -> Load:
-        """Sign `asks` and start sending them: round and round for `seconds`, or each once when that is 0.
+        """Sign `requests` and start sending them: round and round for `seconds`, or each once when that is 0.
 
         `once` sends each at most once in that time. `chains` are the lengths of runs of requests which follow from each
-        other: each run has a connection of its own, is sent once and in order, and ends at the first wrong answer.
+        other: each run has a connection of its own, is sent once and in order, and ends at the first wrong response.
         `rate` paces each connection to so many bytes a second, both ways.
         """
         signer = endpoint.signer()
-        files = list(dict.fromkeys(ask.body.path for ask in asks if isinstance(ask.body, Body)))
+        files = list(dict.fromkeys(request.body.path for request in requests if isinstance(request.body, Body)))
         places = {path: index for index, path in enumerate(files)}
         plan = {
             "address": endpoint.address,
-            "connections": connections if seconds else min(connections, len(asks)),
+            "connections": connections if seconds else min(connections, len(requests)),
             "seconds": seconds,
             "rate": rate,
             "etags": etags,
@@ -98,15 +98,15 @@ class LoadTool:
             "bodies": [str(path) for path in files],
             "requests": [
                 {
-                    "head": request_head(signer, ask, signing),
-                    "tail": ask.body if isinstance(ask.body, bytes) else None,
-                    "body": places[ask.body.path] if isinstance(ask.body, Body) else -1,
-                    "bodyless": ask.method == "HEAD",
-                    "status": ask.status,
-                    "shortest": ask.length[0],
-                    "longest": ask.length[1],
+                    "head": request_head(signer, request, signing),
+                    "tail": request.body if isinstance(request.body, bytes) else None,
+                    "body": places[request.body.path] if isinstance(request.body, Body) else -1,
+                    "bodyless": request.method == "HEAD",
+                    "status": request.status,
+                    "shortest": request.length[0],
+                    "longest": request.length[1],
                 }
-                for ask in asks
+                for request in requests
             ],
         }
         with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".json", delete=False) as file:
@@ -116,7 +116,7 @@ class LoadTool:
     def run(
         self,
         endpoint: Endpoint,
-        asks: Sequence[Ask],
+        requests: Sequence[Request],
         signing: Signing = Signing.HEADER,
         *,
         connections: int = 8,
@@ -128,7 +128,7 @@ class LoadTool:
         """`start` and wait."""
         return self.start(
             endpoint,
-            asks,
+            requests,
             signing,
             connections=connections,
             seconds=seconds,
@@ -137,13 +137,15 @@ class LoadTool:
             chains=chains,
         ).wait()
 
-    def deliver(self, endpoint: Endpoint, asks: Sequence[Ask], connections: int = 32) -> None:
-        """Send each once for set-up; raises RuntimeError when any answer is not as asked."""
-        for start in range(0, len(asks), AT_ONCE):
-            batch = asks[start : start + AT_ONCE]
+    def deliver(self, endpoint: Endpoint, requests: Sequence[Request], connections: int = 32) -> None:
+        """Send each once for set-up; raises RuntimeError when any response is not as options."""
+        for start in range(0, len(requests), AT_ONCE):
+            batch = requests[start : start + AT_ONCE]
             report = self.run(endpoint, batch, connections=connections)
             if report.errors or report.operations != len(batch):
-                raise RuntimeError(f"set-up failed. errors={report.errors} answer={report.first_error_answer[-500:]!r}")
+                raise RuntimeError(
+                    f"set-up failed. errors={report.errors} response={report.first_error_answer[-500:]!r}"
+                )
 
 
 @dataclass(frozen=True, slots=True)

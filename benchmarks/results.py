@@ -50,7 +50,7 @@ class Circumstances(msgspec.Struct, frozen=True):
         )
 
 
-def keep(section: str, circumstances: Circumstances, result: object, table: Table) -> Path:
+def save(section: str, circumstances: Circumstances, result: object, table: Table) -> Path:
     """Write the JSON; a complete run also renews the section of the page. Sections are named `s3-compare` and so on."""
     folder = FOLDER / "results"
     folder.mkdir(exist_ok=True)

@@ -108,7 +108,9 @@ def cost_of(samples: Sequence[Sample]) -> Cost:
     """The rounds of our server alone. Raises RuntimeError when nothing succeeded."""
     good = [sample for sample in samples if sample.operations]
     if not good:
-        raise RuntimeError(f"no request succeeded. errors={samples[0].errors} answer={samples[0].first_error_answer!r}")
+        raise RuntimeError(
+            f"no request succeeded. errors={samples[0].errors} response={samples[0].first_error_answer!r}"
+        )
     return Cost(
         operations_a_second=statistics.median(map(operations_a_second, good)),
         server_cpu_seconds=statistics.median(each.server_cpu_seconds / each.operations for each in good),

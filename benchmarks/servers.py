@@ -39,7 +39,7 @@ class Recipe:
     """Of a folder and a port."""
     environment: Callable[[Path, int, Credentials], Mapping[str, str]]
     ready_path: str
-    asks_who: bool = True
+    signs_requests: bool = True
     """Whether its requests are signed."""
 
 
@@ -106,7 +106,7 @@ class Server:
     @property
     def endpoint(self) -> Endpoint:
         """Where it listens and who we are to it."""
-        return Endpoint(self.address, self.credentials if self.recipe.asks_who else None)
+        return Endpoint(self.address, self.credentials if self.recipe.signs_requests else None)
 
     @property
     def pid(self) -> int:
@@ -156,7 +156,7 @@ class Server:
             connection.close()
 
     def stop(self) -> None:
-        """Ask it to end; insist when it does not."""
+        """Request it to end; insist when it does not."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

@@ -17,27 +17,27 @@ from benchmarks.results import Circumstances
 from benchmarks.table import Table
 
 
-def tell(line: str) -> None:
+def report_progress(line: str) -> None:
     """Progress, apart from the results."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def workplace(name: str, asked: Path | None, needed_bytes: int = 0) -> Iterator[Path]:
+def work_folder(name: str, chosen: Path | None, needed_bytes: int = 0) -> Iterator[Path]:
     """An empty folder in the one asked for, or else in the cache; gone at the end. Exits where it lacks room."""
-    parent = asked or CACHE / "bench"
+    parent = chosen or CACHE / "bench"
     parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(parent).free < needed_bytes:
-        tell(f"the benchmarks need {needed_bytes >> 30} GiB of free disk. folder={parent}")
+        report_progress(f"the benchmarks need {needed_bytes >> 30} GiB of free disk. folder={parent}")
         sys.exit(2)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=parent) as folder:
         yield Path(folder)
 
 
-def keep(section: str, circumstances: Circumstances, result: object, table: Table, failed: bool = False) -> int:
+def save(section: str, circumstances: Circumstances, result: object, table: Table, failed: bool = False) -> int:
     """Print a table and keep it; the exit status that it means."""
     table.show()
-    tell(f"kept in {results.keep(section, circumstances, result, table)}")
+    report_progress(f"kept in {results.save(section, circumstances, result, table)}")
     return 1 if failed else 0
 
 

@@ -63,14 +63,14 @@ class Signer:
         """The request line and headers, ending in the empty line. `headers` have lower-case names and are signed."""
         if signing is Signing.HEADER:
             signed = {**headers, "host": self._host, "x-amz-content-sha256": payload_sha256, "x-amz-date": self._stamp}
-            asked, canonical_query = dict(query), _encode(query)
+            parameters, canonical_query = dict(query), _encode(query)
             names = ";".join(sorted(signed))
             signature = self._sign(method, path, canonical_query, signed, names, payload_sha256)
             lines = {**signed, "authorization": self._authorization(names, signature)}
         else:
             signed = {**headers, "host": self._host}
             names = ";".join(sorted(signed))
-            asked = {
+            parameters = {
                 **query,
                 "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
                 "X-Amz-Credential": self._credential,
@@ -78,11 +78,11 @@ class Signer:
                 "X-Amz-Expires": str(PRESIGNED_SECONDS),
                 "X-Amz-SignedHeaders": names,
             }
-            asked["X-Amz-Signature"] = self._sign(method, path, _encode(asked), signed, names, UNSIGNED)
+            parameters["X-Amz-Signature"] = self._sign(method, path, _encode(parameters), signed, names, UNSIGNED)
             lines = dict(signed)
         if length is not None:
             lines["content-length"] = str(length)
-        return _head(method, path, asked, lines)
+        return _head(method, path, parameters, lines)
 
     def _authorization(self, names: str, signature: str) -> str:
         return f"AWS4-HMAC-SHA256 Credential={self._credential}, SignedHeaders={names}, Signature={signature}"

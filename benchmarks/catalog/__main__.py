@@ -18,7 +18,7 @@ from benchmarks.catalog.growth import grow_snapshots, grow_tables
 from benchmarks.catalog.scenarios import ENTRIES
 from benchmarks.catalog.site import Site, lakebed_site, nessie_site, reference_site
 from benchmarks.machine import machine
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 
 NAMES = [entry.make(True).name for entry in ENTRIES]
 NEEDED_BYTES = 16 * 1024**3
@@ -46,18 +46,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when a server gave a wrong answer."""
-    asked = parse(arguments)
+    """Run what was asked for; 1 when a server gave a wrong response."""
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds = asked.rounds or (2 if asked.quick else 5)
-    seconds = asked.seconds or (1 if asked.quick else 4)
+    rounds = options.rounds or (2 if options.quick else 5)
+    seconds = options.seconds or (1 if options.quick else 4)
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace("catalog", asked.folder, NEEDED_BYTES))
+        folder = stack.enter_context(work_folder("catalog", options.folder, NEEDED_BYTES))
         scratch = folder / "client"
         scratch.mkdir()
         tool = loadtool.LoadTool(loadtool.build(), scratch)
         sites = [stack.enter_context(lakebed_site(folder / "lakebed", tool))]
-        if not (asked.alone or asked.large):
+        if not (options.alone or options.large):
             sites.append(stack.enter_context(reference_site(folder / "reference", tool)))
             sites.append(stack.enter_context(nessie_site(folder / "nessie", tool)))
         recipes = [site.server.recipe for site in sites]
@@ -70,43 +70,42 @@ def main(arguments: Sequence[str]) -> int:
             load_average=load_average,
             rounds=rounds,
             seconds=seconds,
-            complete=not (asked.quick or asked.rounds or asked.seconds or asked.alone or asked.only),
+            complete=not (options.quick or options.rounds or options.seconds or options.alone or options.only),
         )
-        tell(circumstances.describe())
-        if asked.large:
-            return _grow(sites[0], circumstances, quick=asked.quick)
-        return _compare(asked, sites, circumstances)
+        report_progress(circumstances.describe())
+        if options.large:
+            return _grow(sites[0], circumstances, quick=options.quick)
+        return _compare(options, sites, circumstances)
 
 
-def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
-    wanted = asked.only or NAMES
+def _compare(options: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
+    wanted = options.only or NAMES
     rows, broken = compare(
-        [entry for entry in ENTRIES if entry.make(asked.quick).name in wanted],
+        [entry for entry in ENTRIES if entry.make(options.quick).name in wanted],
         sites,
         rounds=circumstances.rounds,
         seconds=circumstances.seconds,
-        quick=asked.quick,
-        tell=tell,
+        quick=options.quick,
     )
     if broken:
-        tell(f"broke off: {', '.join(broken)}")
+        report_progress(f"broke off: {', '.join(broken)}")
         circumstances = msgspec.structs.replace(circumstances, complete=False)
     table = tables.comparison(rows, [site.name for site in sites])
-    return keep("catalog-compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))
+    return save("catalog-compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))
 
 
 def _grow(site: Site, circumstances: results.Circumstances, *, quick: bool) -> int:
     rounds, seconds = min(circumstances.rounds, 3), circumstances.seconds / 2
     sizes = SNAPSHOTS[:QUICK_GROWTH] if quick else SNAPSHOTS
-    grown = grow_snapshots(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
+    grown = grow_snapshots(site, sizes, rounds=rounds, seconds=seconds)
     table = tables.growth("Lakebed as a table's snapshots grow", "snapshots", grown)
     failed = any(cost.errors for each in grown for cost in each.paths.values())
-    code = keep("catalog-snapshots", circumstances, grown, table, failed)
+    code = save("catalog-snapshots", circumstances, grown, table, failed)
     sizes = TABLES[:QUICK_GROWTH] if quick else TABLES
-    grown = grow_tables(site, sizes, rounds=rounds, seconds=seconds, tell=tell)
+    grown = grow_tables(site, sizes, rounds=rounds, seconds=seconds)
     table = tables.growth("Lakebed as the catalog grows", "tables", grown)
     failed = any(cost.errors for each in grown for cost in each.paths.values())
-    return code | keep("catalog-tables", circumstances, grown, table, failed)
+    return code | save("catalog-tables", circumstances, grown, table, failed)
 
 
 if __name__ == "__main__":

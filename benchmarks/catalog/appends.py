@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.catalog.files import files_of_appends
 from benchmarks.catalog.site import Site, Table
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Series:
     def __len__(self) -> int:
         return len(self.tables) * self.depth
 
-    def asks(self, site: Site) -> list[Ask]:
+    def requests(self, site: Site) -> list[Request]:
         """All commits, table after table."""
         # Snapshots are as old as their requests; engines read the time off them, and refuse to go back in it.
         now_ms = time.time_ns() // 1_000_000
         numbers = range(1, self.depth + 1)
-        return [site.append_ask(table, number, now_ms + number) for table in self.tables for number in numbers]
+        return [site.append_request(table, number, now_ms + number) for table in self.tables for number in numbers]
 
     def check(self, site: Site, committed: int) -> None:
         """Raise RuntimeError unless the first so many appends are in the tables, and no others."""

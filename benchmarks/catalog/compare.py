@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from benchmarks.catalog.scenarios import Entry, Scenario
 from benchmarks.catalog.site import Site
 from benchmarks.samples import Sample, Side, operations_a_second, side_of
+from benchmarks.session import report_progress
 
 WARM: Final = 1.1
 MOST_WARMING: Final = 6
@@ -40,18 +41,12 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether any answer was not as asked."""
+        """Whether any response was not as options."""
         return any(side.errors for side in self.sides.values())
 
 
 def compare(
-    entries: Iterable[Entry],
-    sites: Sequence[Site],
-    *,
-    rounds: int,
-    seconds: float,
-    quick: bool,
-    tell: Callable[[str], None],
+    entries: Iterable[Entry], sites: Sequence[Site], *, rounds: int, seconds: float, quick: bool
 ) -> tuple[list[Row], list[str]]:
     """Run `entries` on `sites`. Also the names of those that broke off."""
     rows: list[Row] = []
@@ -60,22 +55,22 @@ def compare(
         scenario = entry.make(quick)
         refused: dict[str, str] = {}
         for site in sites:
-            tell(f"{scenario.name}: set-up of {site.name}")
+            report_progress(f"{scenario.name}: set-up of {site.name}")
             try:
                 _prepare(scenario, site)
             except (RuntimeError, OSError) as error:
                 refused[site.name] = str(error)[:300]
-                tell(_told(f"{scenario.name} cannot be measured on {site.name}", error))
+                report_progress(_told(f"{scenario.name} cannot be measured on {site.name}", error))
         if sites[0].name in refused:
             broken.append(scenario.name)
             continue
         able = [site for site in sites if site.name not in refused]
         try:
             rows.append(_row(entry, scenario, able, refused, rounds, seconds))
-            tell(f"{scenario.name}: {describe(rows[-1])}")
+            report_progress(f"{scenario.name}: {describe(rows[-1])}")
         except (RuntimeError, OSError) as error:  # the other paths are still worth measuring
             broken.append(scenario.name)
-            tell(_told(f"{scenario.name} broke off", error))
+            report_progress(_told(f"{scenario.name} broke off", error))
     return rows, broken
 
 

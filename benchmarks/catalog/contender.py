@@ -46,15 +46,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """One keep-alive connection: a request out, its answer in. As little as that takes, so that it costs little."""
+    """One keep-alive connection: a request out, its response in. As little as that takes, so that it costs little."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=120)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def ask(self, request: bytes) -> tuple[int, bytes]:
-        """The status and body of the answer. Raises ConnectionError."""
+    def send(self, request: bytes) -> tuple[int, bytes]:
+        """The status and body of the response. Raises ConnectionError."""
         self._socket.sendall(request)
         got = b""
         while (end := got.find(b"\r\n\r\n")) < 0:
@@ -76,7 +76,7 @@ class Connection:
     def _more(self) -> bytes:
         piece = self._socket.recv(_PIECE)
         if not piece:
-            raise ConnectionError("the server closed the connection in an answer")
+            raise ConnectionError("the server closed the connection in an response")
         return piece
 
 
@@ -104,16 +104,16 @@ def work(orders: Orders) -> Outcome:
         if following >= len(orders.commits[table]):
             table, following = table + 1, 0
             continue
-        asked = time.monotonic()
-        status, body = connection.ask(orders.commits[table][following])
+        sent = time.monotonic()
+        status, body = connection.send(orders.commits[table][following])
         if status == 200:
-            committed.append(time.monotonic() - asked)
+            committed.append(time.monotonic() - sent)
             following += 1
             continue
         where = f"commit: status {status}"
         if status == 409:
             conflicts += 1
-            status, body = connection.ask(orders.loads[table])
+            status, body = connection.send(orders.loads[table])
             where = f"load: status {status}"
             found = _SEQUENCE.search(body)
             if status == 200 and found is not None:

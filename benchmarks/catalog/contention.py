@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.catalog.appends import Series
 from benchmarks.catalog.contender import Orders, Outcome
 from benchmarks.catalog.site import Site
-from benchmarks.endpoint import Ask, request_head
+from benchmarks.endpoint import Request, request_head
 from benchmarks.loadtool import Report
 from benchmarks.signing import Signing
 
@@ -28,18 +28,20 @@ def contend(site: Site, series: Series, writers: int, seconds: float) -> Report:
     """Let them run for `seconds`; an operation is an append that was committed. The first of each table already is."""
     signer = site.endpoint.signer()
 
-    def built(ask: Ask) -> bytes:
-        return request_head(signer, ask, Signing.HEADER).encode() + (ask.body if isinstance(ask.body, bytes) else b"")
+    def built(request: Request) -> bytes:
+        return request_head(signer, request, Signing.HEADER).encode() + (
+            request.body if isinstance(request.body, bytes) else b""
+        )
 
-    asks = series.asks(site)
+    requests = series.requests(site)
     orders = Orders(
         address=site.endpoint.address,
         seconds=seconds,
         commits=[
-            [built(ask) for ask in asks[start + 1 : start + series.depth]]
-            for start in range(0, len(asks), series.depth)
+            [built(request) for request in requests[start + 1 : start + series.depth]]
+            for start in range(0, len(requests), series.depth)
         ],
-        loads=[built(site.load_ask(table, snapshots="refs")) for table in series.tables],
+        loads=[built(site.load_request(table, snapshots="refs")) for table in series.tables],
     )
     with tempfile.NamedTemporaryFile(dir=site.tool.folder, suffix=".msgpack") as file:
         file.write(msgspec.msgpack.encode(orders))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -15,8 +15,9 @@ from benchmarks.catalog import files
 from benchmarks.catalog.appends import prepare
 from benchmarks.catalog.recipes import WAREHOUSE
 from benchmarks.catalog.site import Site, Table
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.samples import Cost, Sample, cost_of
+from benchmarks.session import report_progress
 
 HISTORIES: Final = "histories"
 TABLES: Final = "tables"
@@ -40,49 +41,45 @@ class Grown(msgspec.Struct, frozen=True):
     paths: dict[str, Cost]
 
 
-def grow_snapshots(
-    site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]
-) -> list[Grown]:
+def grow_snapshots(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Grown]:
     """Tables that keep so many snapshots, registered as they are; loads and commits."""
     site.create_namespace(HISTORIES)
     found = []
     for size in sizes:
-        tell(f"growth: tables of {size:,} snapshots")
+        report_progress(f"growth: tables of {size:,} snapshots")
         tables = [_with_history(site, f"loaded-{size}-{index}", size) for index in range(COPIES)]
         paths = {
-            "load, refs": _cost(site, [site.load_ask(table, "refs") for table in tables], rounds, seconds),
-            "load, all": _cost(site, [site.load_ask(table) for table in tables], rounds, seconds),
+            "load, refs": _cost(site, [site.load_request(table, "refs") for table in tables], rounds, seconds),
+            "load, all": _cost(site, [site.load_request(table) for table in tables], rounds, seconds),
             "append, 1 writer": cost_of([_append(site, size, number) for number in range(rounds)]),
         }
         found.append(Grown(size, paths))
-        tell(describe(found[-1]))
+        report_progress(describe(found[-1]))
     return found
 
 
-def grow_tables(
-    site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]
-) -> list[Grown]:
+def grow_tables(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Grown]:
     """One namespace through `sizes` (ascending), its tables made through the front door; names chosen at random."""
     site.create_namespace(TABLES)
     found, present = [], 0
     for size in sizes:
-        tell(f"growth: {size:,} tables")
+        report_progress(f"growth: {size:,} tables")
         names = [f"table-{index:06d}" for index in range(present, size)]
-        site.tool.deliver(site.endpoint, [site.create_ask(TABLES, name) for name in names], connections=CONNECTIONS)
+        site.tool.deliver(site.endpoint, [site.create_request(TABLES, name) for name in names], connections=CONNECTIONS)
         present = size
         os.sync()  # leave nothing for the kernel to write while the server is measured
         dice = random.Random(size)
         chosen = [Table(TABLES, f"table-{dice.randrange(size):06d}", "", "") for _ in range(2_000)]
-        page = site.list_ask(TABLES, {"pageSize": str(PAGE), "pageToken": ""})
+        page = site.list_request(TABLES, {"pageSize": str(PAGE), "pageToken": ""})
         # What creates and appends leave is little beside the larger sizes, and is in other namespaces.
         paths = {
-            "load": _cost(site, [site.load_ask(table) for table in chosen], rounds, seconds),
+            "load": _cost(site, [site.load_request(table) for table in chosen], rounds, seconds),
             f"list, a page of {PAGE}": _cost(site, [page], rounds, seconds),
             "create": cost_of([_create(site, f"create-{size}-{number}") for number in range(rounds)]),
             "append, 1 writer": cost_of([_append_new(site, f"append-{size}-{number}") for number in range(rounds)]),
         }
         found.append(Grown(size, paths))
-        tell(describe(found[-1]))
+        report_progress(describe(found[-1]))
     return found
 
 
@@ -92,9 +89,9 @@ def describe(grown: Grown) -> str:
     return f"growth: {grown.size:,}: server CPU: {', '.join(costs)}"
 
 
-def _cost(site: Site, asks: Sequence[Ask], rounds: int, seconds: float) -> Cost:
+def _cost(site: Site, requests: Sequence[Request], rounds: int, seconds: float) -> Cost:
     samples = [
-        site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds))
+        site.measure(lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds))
         for _ in range(rounds + 1)
     ]
     return cost_of(samples[1:])  # the first warms up
@@ -106,13 +103,13 @@ def _append(site: Site, size: int, number: int) -> Sample:
     now_ms = time.time_ns() // 1_000_000
     steps = range(size + 1, size + APPENDS + 1)
     # The first commit after a registration finds nothing remembered: it is not what a writer waits for day by day.
-    first = [site.append_ask(table, steps[0], now_ms) for table in tables]
+    first = [site.append_request(table, steps[0], now_ms) for table in tables]
     site.tool.deliver(site.endpoint, first, connections=1)
     # Nor is the first look of a worker at a table that another one changed: each has one before it counts.
-    looks = [site.load_ask(table, "refs") for table in tables]
+    looks = [site.load_request(table, "refs") for table in tables]
     site.tool.run(site.endpoint, looks, connections=CONNECTIONS, seconds=WARM_SECONDS)
-    asks = [site.append_ask(table, step, now_ms + step) for table in tables for step in steps[1:]]
-    sample = site.measure(lambda: site.tool.run(site.endpoint, asks, chains=[len(asks)]))
+    requests = [site.append_request(table, step, now_ms + step) for table in tables for step in steps[1:]]
+    sample = site.measure(lambda: site.tool.run(site.endpoint, requests, chains=[len(requests)]))
     for table in tables:
         site.check_appended(table, steps[-1])
     return sample
@@ -120,15 +117,15 @@ def _append(site: Site, size: int, number: int) -> Sample:
 
 def _create(site: Site, namespace: str) -> Sample:
     site.create_namespace(namespace)
-    asks = [site.create_ask(namespace, f"table-{index}") for index in range(NEW_TABLES)]
-    return site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS))
+    requests = [site.create_request(namespace, f"table-{index}") for index in range(NEW_TABLES)]
+    return site.measure(lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS))
 
 
 def _append_new(site: Site, namespace: str) -> Sample:
     site.create_namespace(namespace)
     series = prepare(site, namespace, "table", NEW_APPENDS, NEW_APPENDS)
-    asks = series.asks(site)
-    sample = site.measure(lambda: site.tool.run(site.endpoint, asks, chains=[len(asks)]))
+    requests = series.requests(site)
+    sample = site.measure(lambda: site.tool.run(site.endpoint, requests, chains=[len(requests)]))
     series.check(site, sample.operations)
     return sample
 
@@ -141,8 +138,8 @@ def _with_history(site: Site, name: str, snapshots: int) -> Table:
     contents = files.files_of_appends(location, range(first, snapshots + APPENDS + 1))
     contents.append((metadata_location, msgspec.json.encode(_metadata(location, snapshots))))
     site.store.put(contents)
-    answer = site.endpoint.call(site.register_ask(HISTORIES, name, metadata_location))
-    return site.shown(HISTORIES, name, answer.body)
+    response = site.endpoint.call(site.register_request(HISTORIES, name, metadata_location))
+    return site.shown(HISTORIES, name, response.body)
 
 
 def _metadata(location: str, snapshots: int) -> dict[str, Any]:

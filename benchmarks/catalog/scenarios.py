@@ -1,4 +1,4 @@
-"""The request paths that are measured: each a namespace to prepare, a right answer to check, and a round to run."""
+"""The request paths that are measured: each a namespace to prepare, a right response to check, and a round to run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Loads:
     def prepare(self, site: Site) -> None:
         """The tables, with their data."""
         series = prepare(site, self.name, "table", self.tables * self.snapshots, self.snapshots)
-        site.tool.deliver(site.endpoint, series.asks(site), connections=1)
+        site.tool.deliver(site.endpoint, series.requests(site), connections=1)
         self._made[site.name] = list(series.tables)
 
     def check(self, site: Site) -> None:
@@ -86,8 +86,8 @@ class Loads:
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
         """Load after load."""
-        asks = [site.load_ask(table) for table in self._made[site.name]]
-        return site.measure(lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds))
+        requests = [site.load_request(table) for table in self._made[site.name]]
+        return site.measure(lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class Creates:
         namespace = f"{self.name}-{number}"
         site.create_namespace(namespace)
         names = (f"table-{index:06d}" for index in range(self._pace.needed(site, seconds)))
-        asks = [site.create_ask(namespace, name) for name in names]
+        requests = [site.create_request(namespace, name) for name in names]
         sample = site.measure(
-            lambda: site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds, once=True)
+            lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds, once=True)
         )
         if (found := count_tables(site, namespace)) != sample.operations:
             raise RuntimeError(f"tables are missing. server={site.name} made={sample.operations} listed={found}")
@@ -134,8 +134,8 @@ class Appends:
     def check(self, site: Site) -> None:
         """Two appends are there."""
         series = prepare(site, self.name, "checked", 2, 2)
-        for ask in series.asks(site):
-            site.endpoint.call(ask)
+        for request in series.requests(site):
+            site.endpoint.call(request)
         series.check(site, 2)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
@@ -144,12 +144,12 @@ class Appends:
         all_series = [
             prepare(site, self.name, f"table-{number}-{writer}", each, DEPTH) for writer in range(self.writers)
         ]
-        asks = [ask for series in all_series for ask in series.asks(site)]
+        requests = [request for series in all_series for request in series.requests(site)]
         reports: list[Report] = []
 
         def work() -> Report:
             lengths = [len(series) for series in all_series]
-            reports.append(site.tool.run(site.endpoint, asks, seconds=seconds, chains=lengths))
+            reports.append(site.tool.run(site.endpoint, requests, seconds=seconds, chains=lengths))
             return reports[0]
 
         sample = site.measure(work)
@@ -172,10 +172,10 @@ class Contention:
     def check(self, site: Site) -> None:
         """An append to what the table was before is refused."""
         series = prepare(site, self.name, "checked", 3, 3)
-        first, second, _ = series.asks(site)
+        first, second, _ = series.requests(site)
         site.endpoint.call(first)
         site.endpoint.call(second)
-        late = site.late_append_ask(series.tables[0], 3, 1)
+        late = site.late_append_request(series.tables[0], 3, 1)
         try:
             site.endpoint.call(replace(late, status=409, length=ANY_LENGTH))
         except RuntimeError as error:
@@ -185,7 +185,7 @@ class Contention:
     def round(self, site: Site, number: int, seconds: float) -> Sample:
         """All writers go for the next append; who is too late looks where the table is and goes on from there."""
         series = prepare(site, self.name, f"table-{number}", self._pace.needed(site, seconds), DEPTH)
-        site.tool.deliver(site.endpoint, series.asks(site)[::DEPTH], connections=1)
+        site.tool.deliver(site.endpoint, series.requests(site)[::DEPTH], connections=1)
         sample = site.measure(lambda: contend(site, series, self.writers, seconds))
         self._check_appended(site, series, sample.operations)
         return self._pace.learn(site, sample)
@@ -202,7 +202,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """listTables: all names of a large namespace in one answer."""
+    """listTables: all names of a large namespace in one response."""
 
     tables: int
     name: str = "list"
@@ -210,21 +210,21 @@ class Lists:
 
     def prepare(self, site: Site) -> None:
         """The tables to list."""
-        asks = [site.create_ask(self.name, f"table-{index:06d}") for index in range(self.tables)]
-        site.tool.deliver(site.endpoint, asks, connections=CONNECTIONS)
+        requests = [site.create_request(self.name, f"table-{index:06d}") for index in range(self.tables)]
+        site.tool.deliver(site.endpoint, requests, connections=CONNECTIONS)
 
     def check(self, site: Site) -> None:
         """All names are there, once, and none is left for another page."""
-        answer = site.endpoint.call(site.list_ask(self.name))
-        if (found := names_in(site, answer.body)) != self.tables:
+        response = site.endpoint.call(site.list_request(self.name))
+        if (found := names_in(site, response.body)) != self.tables:
             raise RuntimeError(f"names are missing. server={site.name} expected={self.tables} found={found}")
-        self._lengths[site.name] = len(answer.body)
+        self._lengths[site.name] = len(response.body)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
         """List after list, each of the same length."""
         length = self._lengths[site.name]
-        ask = replace(site.list_ask(self.name), length=(length, length))
-        return site.measure(lambda: site.tool.run(site.endpoint, [ask], connections=CONNECTIONS, seconds=seconds))
+        request = replace(site.list_request(self.name), length=(length, length))
+        return site.measure(lambda: site.tool.run(site.endpoint, [request], connections=CONNECTIONS, seconds=seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +245,12 @@ class Transactions:
         sets = -(-self._pace.needed(site, seconds) // TRANSACTIONS_A_SET)
         chosen = [self._tables(site, f"{number}-{index}") for index in range(sets)]
         now_ms = time.time_ns() // 1_000_000
-        asks = [
-            site.transaction_ask(tables, step, now_ms + step)
+        requests = [
+            site.transaction_request(tables, step, now_ms + step)
             for tables in chosen
             for step in range(1, TRANSACTIONS_A_SET + 1)
         ]
-        sample = site.measure(lambda: site.tool.run(site.endpoint, asks, seconds=seconds, chains=[len(asks)]))
+        sample = site.measure(lambda: site.tool.run(site.endpoint, requests, seconds=seconds, chains=[len(requests)]))
         for index, tables in enumerate(chosen):
             committed = min(TRANSACTIONS_A_SET, sample.operations - index * TRANSACTIONS_A_SET)
             for table in tables if committed > 0 else ():
@@ -263,9 +263,9 @@ class Transactions:
         return tables
 
 
-def names_in(site: Site, answer: bytes) -> int:
-    """How many names an answer lists. Raises RuntimeError when it is not the whole list, or has one twice."""
-    document = msgspec.json.decode(answer)
+def names_in(site: Site, response: bytes) -> int:
+    """How many names an response lists. Raises RuntimeError when it is not the whole list, or has one twice."""
+    document = msgspec.json.decode(response)
     if document.get("next-page-token"):
         raise RuntimeError(f"the list is cut off. server={site.name}")
     names = [one["name"] for one in document["identifiers"]]
@@ -276,7 +276,7 @@ def names_in(site: Site, answer: bytes) -> int:
 
 def count_tables(site: Site, namespace: str) -> int:
     """How many tables a namespace has."""
-    return names_in(site, site.endpoint.call(site.list_ask(namespace)).body)
+    return names_in(site, site.endpoint.call(site.list_request(namespace)).body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import msgspec
 
 from benchmarks import servers
 from benchmarks.catalog import files, recipes
-from benchmarks.endpoint import Ask, Endpoint
+from benchmarks.endpoint import Endpoint, Request
 from benchmarks.loadtool import LoadTool, Report
 from benchmarks.samples import Sample, sampled
 from benchmarks.servers import Server
@@ -41,8 +41,8 @@ class S3Store:
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
         """One PUT a file."""
-        asks = [Ask("PUT", f"/{place.removeprefix('s3://')}", body=content) for place, content in contents]
-        self.tool.deliver(self.endpoint, asks)
+        requests = [Request("PUT", f"/{place.removeprefix('s3://')}", body=content) for place, content in contents]
+        self.tool.deliver(self.endpoint, requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +95,37 @@ class Site:
 
     # -- requests ---------------------------------------------------------------------------------------------
 
-    def load_ask(self, table: Table, snapshots: str | None = None) -> Ask:
+    def load_request(self, table: Table, snapshots: str | None = None) -> Request:
         """Show a table."""
         query = {"snapshots": snapshots} if snapshots else {}
-        return Ask("GET", self._table_path(table), query, length=(_SHORTEST, 1 << 30))
+        return Request("GET", self._table_path(table), query, length=(_SHORTEST, 1 << 30))
 
-    def create_ask(self, namespace: str, name: str) -> Ask:
+    def create_request(self, namespace: str, name: str) -> Request:
         """Make a table of ten columns without data."""
         document = {"name": name, "schema": files.table_schema(), "stage-create": False, "properties": {}}
         return self._post(self._tables_path(namespace), document, shortest=_SHORTEST)
 
-    def append_ask(self, table: Table, number: int, now_ms: int) -> Ask:
+    def append_request(self, table: Table, number: int, now_ms: int) -> Request:
         """Commit the append of that number: the files are there, and the one before it was committed."""
         return self._post(self._table_path(table), append_document(table, number, now_ms), shortest=_SHORTEST)
 
-    def late_append_ask(self, table: Table, number: int, parent: int) -> Ask:
+    def late_append_request(self, table: Table, number: int, parent: int) -> Request:
         """An append by somebody for whom the table is still at an earlier one."""
         document = append_document(table, number, time.time_ns() // 1_000_000)
         document["requirements"][1]["snapshot-id"] = files.snapshot_id(parent)
         document["updates"][0]["snapshot"]["parent-snapshot-id"] = files.snapshot_id(parent)
         return self._post(self._table_path(table), document)
 
-    def transaction_ask(self, tables: Sequence[Table], number: int, now_ms: int) -> Ask:
+    def transaction_request(self, tables: Sequence[Table], number: int, now_ms: int) -> Request:
         """Commit the append of that number to all of these tables."""
         document = {"table-changes": [append_document(table, number, now_ms) for table in tables]}
         return self._post(f"{self.base}/transactions/commit", document, status=204)
 
-    def list_ask(self, namespace: str, query: dict[str, str] | None = None) -> Ask:
+    def list_request(self, namespace: str, query: dict[str, str] | None = None) -> Request:
         """The names of a namespace's tables, all of them unless `query` says otherwise."""
-        return Ask("GET", self._tables_path(namespace), query or {})
+        return Request("GET", self._tables_path(namespace), query or {})
 
-    def register_ask(self, namespace: str, name: str, metadata_location: str) -> Ask:
+    def register_request(self, namespace: str, name: str, metadata_location: str) -> Request:
         """Give a metadata file a name."""
         document = {"name": name, "metadata-location": metadata_location}
         return self._post(f"{self.base}/namespaces/{namespace}/register", document, shortest=_SHORTEST)
@@ -138,16 +138,16 @@ class Site:
 
     def create_table(self, namespace: str, name: str) -> Table:
         """Make a table, wherever the catalog wants it to be."""
-        return self.shown(namespace, name, self.endpoint.call(self.create_ask(namespace, name)).body)
+        return self.shown(namespace, name, self.endpoint.call(self.create_request(namespace, name)).body)
 
-    def shown(self, namespace: str, name: str, answer: bytes) -> Table:
-        """The table that an answer shows."""
-        metadata = msgspec.json.decode(answer)["metadata"]
+    def shown(self, namespace: str, name: str, response: bytes) -> Table:
+        """The table that an response shows."""
+        metadata = msgspec.json.decode(response)["metadata"]
         return Table(namespace, name, metadata["table-uuid"], metadata["location"].rstrip("/"))
 
     def metadata(self, table: Table) -> dict[str, Any]:
         """A table's metadata as it is now. Raises RuntimeError if it is another table's."""
-        metadata: dict[str, Any] = msgspec.json.decode(self.endpoint.call(self.load_ask(table)).body)["metadata"]
+        metadata: dict[str, Any] = msgspec.json.decode(self.endpoint.call(self.load_request(table)).body)["metadata"]
         if metadata["table-uuid"] != table.uuid:
             raise RuntimeError(f"another table came back. server={self.name} table={table.name}")
         return metadata
@@ -162,9 +162,9 @@ class Site:
                 f"expected={number} found={found}"
             )
 
-    def _post(self, path: str, document: object, *, status: int = 200, shortest: int = 0) -> Ask:
+    def _post(self, path: str, document: object, *, status: int = 200, shortest: int = 0) -> Request:
         body = msgspec.json.encode(document)
-        return Ask("POST", path, headers=_JSON, body=body, status=status, length=(shortest, 1 << 30))
+        return Request("POST", path, headers=_JSON, body=body, status=status, length=(shortest, 1 << 30))
 
     def _tables_path(self, namespace: str) -> str:
         return f"{self.base}/namespaces/{namespace}/tables"
@@ -198,8 +198,8 @@ def append_document(table: Table, number: int, now_ms: int) -> dict[str, Any]:
 def lakebed_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
     """Our catalog; the files are its own objects."""
     with servers.running(recipes.lakebed(), folder) as server:
-        server.endpoint.call(Ask("PUT", f"/{recipes.WAREHOUSE}"))
-        server.endpoint.call(Ask("PUT", f"/iceberg/v1/buckets/{recipes.WAREHOUSE}"))
+        server.endpoint.call(Request("PUT", f"/{recipes.WAREHOUSE}"))
+        server.endpoint.call(Request("PUT", f"/iceberg/v1/buckets/{recipes.WAREHOUSE}"))
         yield Site(server, (), S3Store(server.endpoint, tool), _base(server.endpoint, "/iceberg"), tool)
 
 
@@ -214,14 +214,14 @@ def reference_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
 def nessie_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
     """Nessie; the files are objects in a MinIO of its own."""
     with servers.running(servers.minio(), folder / "store") as store:
-        store.endpoint.call(Ask("PUT", f"/{recipes.WAREHOUSE}"))
+        store.endpoint.call(Request("PUT", f"/{recipes.WAREHOUSE}"))
         with servers.running(recipes.nessie(store), folder) as server:
             yield Site(server, (store,), S3Store(store.endpoint, tool), _base(server.endpoint, "/iceberg"), tool)
 
 
 def _base(endpoint: Endpoint, mount: str) -> str:
     """Where a catalog has its namespaces, as it says when it is asked how it wants to be spoken to."""
-    asked = Ask("GET", f"{mount}/v1/config", {"warehouse": recipes.WAREHOUSE})
-    config = msgspec.json.decode(endpoint.call(asked).body)
+    request = Request("GET", f"{mount}/v1/config", {"warehouse": recipes.WAREHOUSE})
+    config = msgspec.json.decode(endpoint.call(request).body)
     prefix = config.get("overrides", {}).get("prefix") or config.get("defaults", {}).get("prefix")
     return f"{mount}/v1/{unquote(prefix)}" if prefix else f"{mount}/v1"

@@ -19,7 +19,7 @@ from benchmarks.events.sink import Sink
 from benchmarks.machine import machine
 from benchmarks.s3.site import Bodies, Site
 from benchmarks.servers import free_port
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 from benchmarks.table import Table
 
 NAMES = ("notified", "rules", "emptying", "draining")
@@ -41,20 +41,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when an event was lost or an answer was wrong."""
-    asked = parse(arguments)
+    """Run what was asked for; 1 when an event was lost or an response was wrong."""
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds, seconds = asked.rounds or (2 if asked.quick else 5), asked.seconds or (1 if asked.quick else 5)
-    wanted = asked.only or NAMES
+    rounds, seconds = options.rounds or (2 if options.quick else 5), options.seconds or (1 if options.quick else 5)
+    wanted = options.only or NAMES
     failed = False
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace("events", asked.folder))
+        folder = stack.enter_context(work_folder("events", options.folder))
         scratch = folder / "client"
         scratch.mkdir()
         tool, bodies = loadtool.LoadTool(loadtool.build(), scratch), Bodies(scratch)
-        brokers = "" if asked.without_kafka or not {"notified"} & {*wanted} else _kafka(stack)
+        brokers = "" if options.without_kafka or not {"notified"} & {*wanted} else _kafka(stack)
         sites: list[tuple[Site, dict[str, Sink]]] = []
-        for name in ["Lakebed"] if asked.alone else ["Lakebed", "MinIO"]:
+        for name in ["Lakebed"] if options.alone else ["Lakebed", "MinIO"]:
             sinks = {WEBHOOK: Sink(free_port())}
             if brokers:
                 sinks[KAFKA] = Sink(free_port(), brokers, topic_of(name))
@@ -73,41 +73,38 @@ def main(arguments: Sequence[str]) -> int:
             load_average=load_average,
             rounds=rounds,
             seconds=seconds,
-            complete=not (asked.quick or asked.alone or asked.only or asked.without_kafka or asked.rounds),
+            complete=not (options.quick or options.alone or options.only or options.without_kafka or options.rounds),
         )
-        tell(circumstances.describe())
+        report_progress(circumstances.describe())
         if "notified" in wanted:
             found = [
                 measure_notified(
-                    site, kind, sinks[kind], rounds=rounds, seconds=seconds, calm=50 if asked.quick else 500, tell=tell
+                    site, kind, sinks[kind], rounds=rounds, seconds=seconds, calm=50 if options.quick else 500
                 )
                 for kind in ([WEBHOOK, KAFKA] if brokers else [WEBHOOK])
                 for site, sinks in sites
             ]
             failed |= any(one.lost or one.errors for one in found if one.server == "Lakebed")
-            keep("events-notified", circumstances, found, tables.notified(found))
+            save("events-notified", circumstances, found, tables.notified(found))
         if "rules" in wanted:
             ruled = [
-                measure_rules(site, WEBHOOK, sinks[WEBHOOK], rounds=rounds, seconds=seconds, tell=tell)
-                for site, sinks in sites
+                measure_rules(site, WEBHOOK, sinks[WEBHOOK], rounds=rounds, seconds=seconds) for site, sinks in sites
             ]
             failed |= any(one.errors for one in ruled)
-            keep("events-rules", circumstances, ruled, tables.ruled(ruled))
+            save("events-rules", circumstances, ruled, tables.ruled(ruled))
         if "emptying" in wanted:
-            waiting = asked.waiting or (2_000 if asked.quick else 50_000)
-            emptied = [
-                measure_emptying(site, WEBHOOK, sinks[WEBHOOK], events=waiting, tell=tell) for site, sinks in sites
-            ]
+            waiting = options.waiting or (2_000 if options.quick else 50_000)
+            emptied = [measure_emptying(site, WEBHOOK, sinks[WEBHOOK], events=waiting) for site, sinks in sites]
             failed |= any(one.lost for one in emptied if one.server == "Lakebed")
-            keep("events-emptying", circumstances, emptied, tables.emptied(emptied))
+            save("events-emptying", circumstances, emptied, tables.emptied(emptied))
         if "draining" in wanted:
-            count = asked.events or (20_000 if asked.quick else 1_000_000)
-            tell(f"Lakebed: {count} events drain to a target in memory")
+            count = options.events or (20_000 if options.quick else 1_000_000)
+            report_progress(f"Lakebed: {count} events drain to a target in memory")
             run_folder = folder / "draining"
             run_folder.mkdir()
             drained = asyncio.run(drain(run_folder, events=count, targets=1))
             table = Table("A long queue drains to a target in memory", ["what"], [[drained.describe()]])
-            keep("events-draining", circumstances, drained, table)
+            save("events-draining", circumstances, drained, table)
     return 1 if failed else 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from benchmarks import servers
-from benchmarks.endpoint import Ask, Endpoint
+from benchmarks.endpoint import Endpoint, Request
 from benchmarks.events.sink import Sink
 from benchmarks.servers import Recipe, Server
 from benchmarks.signing import Credentials
@@ -31,15 +31,15 @@ def minio(sinks: Mapping[str, Sink]) -> Recipe:
     """The peer. Its queues are on its disk: without, it forgets what it could not send."""
 
     def environment(folder: Path) -> dict[str, str]:
-        told: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for kind, sink in sinks.items():
             name = f"MINIO_NOTIFY_{kind.upper()}"
             queue = folder.parent / f"queue-{kind}"
             queue.mkdir(exist_ok=True)
             own = {"ENDPOINT": sink.url} if kind == WEBHOOK else {"BROKERS": sink.brokers, "TOPIC": topic_of("MinIO")}
             own |= {"ENABLE": "on", "QUEUE_DIR": str(queue), "QUEUE_LIMIT": "1000000"}
-            told |= {f"{name}_{key}_sink": value for key, value in own.items()}
-        return told
+            variables |= {f"{name}_{key}_sink": value for key, value in own.items()}
+        return variables
 
     return _with(servers.minio(), environment)
 
@@ -85,7 +85,7 @@ def notify(endpoint: Endpoint, bucket: str, kind: str, *, rules: int = 1) -> Non
         for number, prefix in enumerate(prefixes)
     )
     body = f"<NotificationConfiguration>{queues}</NotificationConfiguration>".encode()
-    endpoint.call(Ask("PUT", f"/{bucket}", query={"notification": ""}, body=body))
+    endpoint.call(Request("PUT", f"/{bucket}", query={"notification": ""}, body=body))
 
 
 def _with(recipe: Recipe, more: object) -> Recipe:

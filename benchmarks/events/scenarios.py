@@ -5,23 +5,21 @@ from __future__ import annotations
 import statistics
 import time
 import uuid
-from collections.abc import Callable
 
 import msgspec
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.events.notifying import RULES, notify
 from benchmarks.events.sink import Sink
 from benchmarks.processes import MemoryWatch
 from benchmarks.s3.site import Site
+from benchmarks.session import report_progress
 
 OBJECT_BYTES = 4096
 KEYS = 20_000
 CONNECTIONS = 8
 _PATIENCE_SECONDS = 600.0
 _PAUSE_SECONDS = 0.02
-
-Tell = Callable[[str], None]
 
 
 class Notified(msgspec.Struct, frozen=True):
@@ -33,7 +31,7 @@ class Notified(msgspec.Struct, frozen=True):
     notified_a_second: float
     """As the writer sees it."""
     slowdown: float
-    """How much slower PUTs are that are told of."""
+    """How much slower PUTs are that are notified of."""
     sustained_a_second: float
     """Until the sink had the last of them."""
     loaded_p50_ms: float
@@ -41,7 +39,7 @@ class Notified(msgspec.Struct, frozen=True):
     calm_p50_ms: float
     calm_p99_ms: float
     lost: int
-    """PUTs that were answered and not told of."""
+    """PUTs that were answered and not notified of."""
     errors: int
 
 
@@ -69,15 +67,13 @@ class Emptied(msgspec.Struct, frozen=True):
     """Resident memory of the largest process when the sink came back, and the most while the queue drained."""
 
 
-def measure_notified(
-    site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, calm: int, tell: Tell
-) -> Notified:
+def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, calm: int) -> Notified:
     """Rounds without and with, in turn, and some PUTs while nothing else happens."""
     name = site.server.recipe.name
-    plain, told, sustained, p50, p99 = [], [], [], [], []
+    plain, notified, sustained, p50, p99 = [], [], [], [], []
     lost = errors = 0
     for number in range(rounds):
-        tell(f"{name}, {kind}: round {number + 1} of {rounds}")
+        report_progress(f"{name}, {kind}: round {number + 1} of {rounds}")
         rate, wrong, _ = _put(site, _bucket(site), seconds)
         plain.append(rate)
         errors += wrong
@@ -87,7 +83,7 @@ def measure_notified(
         begin = time.time()
         rate, wrong, count = _put(site, bucket, seconds)
         seen = sink.wait_for(count, seconds=_PATIENCE_SECONDS)
-        told.append(rate)
+        notified.append(rate)
         errors += wrong
         lost += max(0, count - seen.distinct)
         sustained.append(count / max(seconds, seen.last_at - begin))
@@ -98,11 +94,11 @@ def measure_notified(
     sink.forget()
     body = site.bodies.noise(OBJECT_BYTES)
     for number in range(calm):
-        site.endpoint.call(Ask("PUT", f"/{bucket}/k{number}", body=body))
+        site.endpoint.call(Request("PUT", f"/{bucket}/k{number}", body=body))
         time.sleep(_PAUSE_SECONDS)
     still = sink.wait_for(calm, seconds=_PATIENCE_SECONDS)
     lost += max(0, calm - still.distinct)
-    off, on = statistics.median(plain), statistics.median(told)
+    off, on = statistics.median(plain), statistics.median(notified)
     return Notified(
         name,
         kind,
@@ -119,14 +115,14 @@ def measure_notified(
     )
 
 
-def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, tell: Tell) -> Ruled:
+def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float) -> Ruled:
     """A bucket with one rule and one with many, in turn."""
     name = site.server.recipe.name
     rates: dict[int, list[float]] = {1: [], RULES: []}
     errors = 0
     for number in range(rounds):
         for rules, found in rates.items():
-            tell(f"{name}: {rules} rules, round {number + 1} of {rounds}")
+            report_progress(f"{name}: {rules} rules, round {number + 1} of {rounds}")
             bucket = _bucket(site)
             notify(site.endpoint, bucket, kind, rules=rules)
             sink.forget()
@@ -139,20 +135,20 @@ def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: fl
     return Ruled(name, one, many, RULES, 1 - many / one if one else 0.0, errors)
 
 
-def measure_emptying(site: Site, kind: str, sink: Sink, *, events: int, tell: Tell) -> Emptied:
+def measure_emptying(site: Site, kind: str, sink: Sink, *, events: int) -> Emptied:
     """Write while the sink is away, bring it back, and wait until it has everything."""
     name = site.server.recipe.name
     bucket = _bucket(site)
     notify(site.endpoint, bucket, kind)
     sink.stop()
-    tell(f"{name}: {events} events while the sink is away")
+    report_progress(f"{name}: {events} events while the sink is away")
     body = site.bodies.noise(64)
-    asks = [Ask("PUT", f"/{bucket}/k{number}", body=body) for number in range(events)]
-    site.tool.deliver(site.endpoint, asks, connections=CONNECTIONS)
+    requests = [Request("PUT", f"/{bucket}/k{number}", body=body) for number in range(events)]
+    site.tool.deliver(site.endpoint, requests, connections=CONNECTIONS)
     with MemoryWatch(site.server.pid) as watch:
         time.sleep(0.3)
         before = watch.highest()
-        tell(f"{name}: the sink is back")
+        report_progress(f"{name}: the sink is back")
         begin = time.time()
         sink.start()
         seen = sink.wait_for(events, seconds=_PATIENCE_SECONDS)
@@ -178,6 +174,6 @@ def _bucket(site: Site) -> str:
 def _put(site: Site, bucket: str, seconds: float) -> tuple[float, int, int]:
     """PUTs a second, how many were answered wrongly, and how many rightly."""
     body = site.bodies.noise(OBJECT_BYTES)
-    asks = [Ask("PUT", f"/{bucket}/k{number}", body=body) for number in range(KEYS)]
-    report = site.tool.run(site.endpoint, asks, connections=CONNECTIONS, seconds=seconds)
+    requests = [Request("PUT", f"/{bucket}/k{number}", body=body) for number in range(KEYS)]
+    report = site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds)
     return report.operations / report.elapsed_seconds, sum(report.errors.values()), report.operations

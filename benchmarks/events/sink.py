@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a sink has seen since it was last told to forget."""
+    """What a sink has seen since it was last content to forget."""
 
     messages: int
     distinct: int
@@ -115,17 +115,17 @@ class _Connection(asyncio.Protocol):
             del self._buffer[: end + 4 + length]
             self._transport.write(self._answer(head.split(b" ", 2)[:2], body))
 
-    def _answer(self, asked: list[bytes], body: bytes) -> bytes:
-        told = b""
-        if asked[1] == b"/seen":
-            told = msgspec.json.encode(self._tally.seen())
-        elif asked[1] == b"/distinct":
-            told = b"%d" % self._tally.distinct
-        elif asked[1] == b"/forget":
+    def _answer(self, request_line: list[bytes], body: bytes) -> bytes:
+        content = b""
+        if request_line[1] == b"/seen":
+            content = msgspec.json.encode(self._tally.seen())
+        elif request_line[1] == b"/distinct":
+            content = b"%d" % self._tally.distinct
+        elif request_line[1] == b"/forget":
             self._tally.forget()
-        elif asked[0] == b"post" and body:
+        elif request_line[0] == b"post" and body:
             self._tally.add(body)
-        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content
 
 
 async def serve(port: int, brokers: str, topic: str) -> None:
@@ -196,21 +196,21 @@ class Sink:
 
     def seen(self) -> Seen:
         """What it has seen."""
-        return msgspec.json.decode(self._ask("/seen"), type=Seen)
+        return msgspec.json.decode(self._get("/seen"), type=Seen)
 
     def forget(self) -> None:
         """Have it begin anew."""
-        self._ask("/forget")
+        self._get("/forget")
 
     def wait_for(self, events: int, *, seconds: float) -> Seen:
         """What it has seen once it is so many events, or after that time."""
         deadline = time.monotonic() + seconds
         # Only how many: to say how long they took it has to sort them, in time that those have who send to it.
-        while int(self._ask("/distinct")) < events and time.monotonic() < deadline:
+        while int(self._get("/distinct")) < events and time.monotonic() < deadline:
             time.sleep(0.05)
         return self.seen()
 
-    def _ask(self, path: str) -> bytes:
+    def _get(self, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("GET", path)

@@ -14,7 +14,7 @@ from benchmarks.governance import costs, lists, tables
 from benchmarks.governance.site import DURABILITY
 from benchmarks.machine import machine
 from benchmarks.results import Circumstances
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 
 COSTS: Final = "costs"
 LISTS: Final = "lists"
@@ -38,12 +38,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for."""
-    asked = parse(arguments)
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds = asked.rounds or (2 if asked.quick else 5)
-    seconds = asked.seconds or (0.3 if asked.quick else 2)
-    wanted = asked.only or NAMES
-    with workplace("governance", asked.folder, NEEDED_BYTES) as folder:
+    rounds = options.rounds or (2 if options.quick else 5)
+    seconds = options.seconds or (0.3 if options.quick else 2)
+    wanted = options.only or NAMES
+    with work_folder("governance", options.folder, NEEDED_BYTES) as folder:
         ours = servers.lakebed()
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
@@ -54,17 +54,17 @@ def main(arguments: Sequence[str]) -> int:
             load_average=load_average,
             rounds=rounds,
             seconds=seconds,
-            complete=not (asked.quick or asked.rounds or asked.seconds or asked.only),
+            complete=not (options.quick or options.rounds or options.seconds or options.only),
         )
-        tell(circumstances.describe())
+        report_progress(circumstances.describe())
         if COSTS in wanted:
             times = costs.measure(folder / COSTS, rounds=rounds, seconds=seconds)
-            keep(f"governance-{COSTS}", circumstances, times, tables.costs(times))
+            save(f"governance-{COSTS}", circumstances, times, tables.costs(times))
         if LISTS in wanted:
-            count = QUICK_TABLES if asked.quick else TABLES
-            tell(f"making {count:,} tables")
+            count = QUICK_TABLES if options.quick else TABLES
+            report_progress(f"making {count:,} tables")
             times = lists.measure(folder / LISTS, count, rounds=rounds, seconds=seconds)
-            keep(f"governance-{LISTS}", circumstances, times, tables.listed(times, count))
+            save(f"governance-{LISTS}", circumstances, times, tables.listed(times, count))
     return 0
 
 

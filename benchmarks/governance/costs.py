@@ -88,25 +88,25 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     above = (GrantTarget(GrantKind.NAMESPACE, LEVELS[:1]), Privilege.TABLE_READ_DATA)
     key = await site.holder("reader", above, *others)
     await site.principals.create_user("writer", canned=["readwrite"])
-    by_policy = await site.caller((await site.keys.create("writer")).key.id)
+    by_policy = await site.caller((await site.access_keys.create("writer")).key.id)
     found = await site.catalog.entries.look_up(site.object_context.meta, LAKE, Identifier(LEVELS, TABLE))
     entry = found.live
     assert entry is not None
     caller = await site.caller(key)
 
-    def ask(gate: CatalogAuthorizer, who: Caller = caller) -> Work:
-        return lambda: gate.check(who, found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
+    def decide(authorizer: CatalogAuthorizer, caller: Caller = caller) -> Work:
+        return lambda: authorizer.check(caller, found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
 
     async def from_the_key() -> None:
-        await site.gate.check(
+        await site.authorizer.check(
             await site.caller(key), found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry
         )
 
     each = partial(timed, rounds=rounds, seconds=seconds)
     goal = CACHED_GOAL_SECONDS
     times = [
-        await each("decision by grants that are compiled", ask(site.gate), goal_seconds=goal),
-        await each("decision by an identity policy", ask(site.gate, by_policy), goal_seconds=goal),
+        await each("decision by grants that are compiled", decide(site.authorizer), goal_seconds=goal),
+        await each("decision by an identity policy", decide(site.authorizer, by_policy), goal_seconds=goal),
         await each("caller found by its key, and a decision", from_the_key),
         await each("the same after a change of roles", from_the_key, before=site.change_roles),
     ]
@@ -114,12 +114,12 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
         for title, cache_ttl in (("it said before", 300.0), ("it is asked for", 0.0)):
             settings = DecisionsSettings(url=url, mode=DecisionMode.AND, cache_ttl=cache_ttl)
             decisions = wire_authorizer(settings, site.object_context.clock)
-            gate = CatalogAuthorizer(replace(site.object_context, authorizer=decisions.authorizer))
+            authorizer = CatalogAuthorizer(replace(site.object_context, authorizer=decisions.authorizer))
             try:
                 times.append(
                     await each(
                         f"decision with a decision point, by what {title}",
-                        ask(gate),
+                        decide(authorizer),
                         goal_seconds=goal if cache_ttl else None,
                     )
                 )
@@ -131,19 +131,19 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
 async def _policies(site: Site, rounds: int, seconds: float) -> Timed:
     target = TargetName.of(list(LEVELS), TABLE)
 
-    async def ask() -> None:
+    async def find() -> None:
         assert len(await site.catalog.attaching.applicable(ROOT, LAKE, target)) == 4
 
-    return await timed("policies that hold for a table 5 levels deep", ask, rounds=rounds, seconds=seconds)
+    return await timed("policies that hold for a table 5 levels deep", find, rounds=rounds, seconds=seconds)
 
 
 async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
     user = await site.principals.create_user("service")
 
-    async def give(tx: Transaction) -> NewClientCredentials:
+    async def create(tx: Transaction) -> NewClientCredentials:
         return await site.credentials.create(tx, user)
 
-    made = await site.object_context.meta.transact(give)
+    made = await site.object_context.meta.transact(create)
 
     async def issue() -> IssuedToken:
         client = await site.clients.authenticate(made.client_id, made.secret, "127.0.0.1")
@@ -168,7 +168,7 @@ async def _decision_point() -> AsyncIterator[str]:
     """A process that allows everything, so that what is measured is the asking."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_answer, args=(theirs,), daemon=True)
+    process = context.Process(target=_serve_decisions, args=(theirs,), daemon=True)
     process.start()
     try:
         yield f"http://127.0.0.1:{ours.recv()}/v1/data/lakebed/allow"
@@ -177,7 +177,7 @@ async def _decision_point() -> AsyncIterator[str]:
         process.join()
 
 
-def _answer(told: Connection) -> None:
+def _serve_decisions(port: Connection) -> None:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1
@@ -194,5 +194,5 @@ def _answer(told: Connection) -> None:
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    told.send(server.server_port)
+    port.send(server.server_port)
     server.serve_forever()

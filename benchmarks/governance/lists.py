@@ -1,4 +1,4 @@
-"""A list of many tables and its answer, by who may see all of them and who holds a grant on every other one."""
+"""A list of many tables and its response, by who may see all of them and who holds a grant on every other one."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ async def _measure(folder: Path, tables: int, rounds: int, seconds: float) -> li
         for limit, what in ((tables, "whole list"), (PAGE, f"page of {PAGE:,}")):
             for who, (caller, held) in callers.items():
 
-                async def ask(caller: Caller = caller, expected: int = min(held, limit), limit: int = limit) -> None:
+                async def list_tables(
+                    caller: Caller = caller, expected: int = min(held, limit), limit: int = limit
+                ) -> None:
                     page = await site.catalog.entries.list(
                         caller, LAKE, [NAMESPACE], EntryKind.TABLE, after="", limit=limit
                     )
                     assert len(page.names) == expected
                     ok({"identifiers": identifiers(page.namespace, page.names)})
 
-                times.append(await timed(f"{what}, rights on {who}", ask, rounds=rounds, seconds=seconds))
+                times.append(await timed(f"{what}, rights on {who}", list_tables, rounds=rounds, seconds=seconds))
         return times
 
 

@@ -61,8 +61,8 @@ class Site:
 
     object_context: ObjectContext
     catalog: planning.Site
-    gate: CatalogAuthorizer
-    keys: AccessKeys
+    authorizer: CatalogAuthorizer
+    access_keys: AccessKeys
     clients: ClientAuthenticator
     credentials: ClientCredentialStore
     issuer: TokenIssuer
@@ -83,11 +83,11 @@ class Site:
         await self.principal_roles.assign(by, name, name)
         for target, privilege in grants:
             await self.granting.add(by, LAKE, name, target, privilege)
-        return (await self.keys.create(name)).key.id
+        return (await self.access_keys.create(name)).key.id
 
     async def caller(self, key_id: str) -> Caller:
         """Who calls with a key, as an edge finds it."""
-        return Caller((await self.keys.lookup(key_id)).principal, request_id="R", source_ip="127.0.0.1")
+        return Caller((await self.access_keys.lookup(key_id)).principal, request_id="R", source_ip="127.0.0.1")
 
     async def change_roles(self) -> None:
         """Have the number of changes move, as every change of roles and grants does."""
@@ -113,7 +113,7 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     try:
         catalog = planning.wire(object_context)
         await BucketService(object_context).create(ROOT, LAKE)
-        await catalog.warehouses.enable(ROOT, LAKE)
+        await catalog.catalogs.enable(ROOT, LAKE)
         yield _wire(settings, object_context, catalog, master, root_credential(identity))
     finally:
         object_context.ingester.close()
@@ -125,7 +125,7 @@ def _wire(
     settings: Settings, object_context: ObjectContext, catalog: planning.Site, master: MasterKeys, root: Credential
 ) -> Site:
     meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
-    gate, keys = CatalogAuthorizer(object_context), AccessKeys(meta, outbox, master, clock, root)
+    authorizer, keys = CatalogAuthorizer(object_context), AccessKeys(meta, outbox, master, clock, root)
     hashes, own = SecretHasher(), settings.tokens
     verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
     issuer = TokenIssuer(
@@ -139,7 +139,7 @@ def _wire(
     return Site(
         object_context,
         catalog,
-        gate,
+        authorizer,
         keys,
         ClientAuthenticator(meta, keys, hashes, LoginThrottle(clock), master),
         ClientCredentialStore(meta, outbox, hashes, clock, root.principal, root.access_key_id),
@@ -150,7 +150,13 @@ def _wire(
         CatalogRoles(meta, outbox, clock),
         CatalogGrants(meta, outbox, clock),
         Creation(
-            object_context, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache(), catalog.claims
+            object_context,
+            authorizer,
+            catalog.entries,
+            catalog.files,
+            catalog.publisher,
+            MetadataCache(),
+            catalog.claims,
         ),
     )
 

@@ -21,7 +21,7 @@ from benchmarks.pipeline.compare import compare
 from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
 from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
 from benchmarks.results import Circumstances
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 from lakebed.pipeline.spark.versions import ICEBERG_VERSION
 
 PLANNING: Final = "planning"
@@ -51,11 +51,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when something came out wrong."""
-    asked = parse(arguments)
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    wanted = asked.only or NAMES
+    wanted = options.only or NAMES
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace("pipeline", asked.folder, NEEDED_BYTES))
+        folder = stack.enter_context(work_folder("pipeline", options.folder, NEEDED_BYTES))
         ours = recipe()
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
@@ -64,33 +64,33 @@ def main(arguments: Sequence[str]) -> int:
             durability={LAKEBED: ours.durability},
             written="a commit",
             load_average=load_average,
-            rounds=asked.rounds or (2 if asked.quick else 5),
+            rounds=options.rounds or (2 if options.quick else 5),
             seconds=0,
-            complete=not (asked.quick or asked.rounds or asked.only),
+            complete=not (options.quick or options.rounds or options.only),
         )
-        tell(circumstances.describe())
+        report_progress(circumstances.describe())
         code = 0
         if PLANNING in wanted:
-            code |= _plan(asked, folder, circumstances)
+            code |= _plan(options, folder, circumstances)
         server = stack.enter_context(running_server(folder / "lakebed"))
         spark = {"Spark": pyspark.__version__, "Iceberg": ICEBERG_VERSION}
         circumstances = msgspec.structs.replace(circumstances, servers=circumstances.servers | spark)
         if WORKER in wanted:
-            workers, tasks = (QUICK_WORKERS, QUICK_TASKS) if asked.quick else (WORKERS, TASKS)
-            begun = waking.measure(server, folder / "workers", workers=workers, tasks=tasks, tell=tell)
-            code |= keep(
+            workers, tasks = (QUICK_WORKERS, QUICK_TASKS) if options.quick else (WORKERS, TASKS)
+            begun = waking.measure(server, folder / "workers", workers=workers, tasks=tasks)
+            code |= save(
                 f"pipeline-{WORKER}", msgspec.structs.replace(circumstances, rounds=workers), begun, tables.woken(begun)
             )
-        scenarios = [each for each in _scenarios(asked.quick) if each.name in wanted]
+        scenarios = [each for each in _scenarios(options.quick) if each.name in wanted]
         if scenarios:
             both = stack.enter_context(sites(server, folder / "disk"))
-            rows, broken = compare(scenarios, both, rounds=circumstances.rounds, tell=tell)
+            rows, broken = compare(scenarios, both, rounds=circumstances.rounds)
             circumstances = msgspec.structs.replace(
                 circumstances,
                 durability={**circumstances.durability, DISK: DISK_DURABILITY},
                 complete=circumstances.complete and not broken,
             )
-            code |= keep("pipeline-compare", circumstances, rows, tables.comparison(rows), failed=bool(broken))
+            code |= save("pipeline-compare", circumstances, rows, tables.comparison(rows), failed=bool(broken))
     return code
 
 
@@ -98,12 +98,12 @@ def _scenarios(quick: bool) -> list[Scenario]:
     return [Compaction(QUICK_FILES if quick else FILES), Merge(QUICK_ROWS if quick else ROWS)]
 
 
-def _plan(asked: argparse.Namespace, folder: Path, circumstances: Circumstances) -> int:
-    count = QUICK_TABLES if asked.quick else TABLES
+def _plan(options: argparse.Namespace, folder: Path, circumstances: Circumstances) -> int:
+    count = QUICK_TABLES if options.quick else TABLES
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         passes = pool.submit(planning.measure, folder / PLANNING, count).result()
     circumstances = msgspec.structs.replace(circumstances, rounds=1)
-    return keep(f"pipeline-{PLANNING}", circumstances, passes, tables.planned(passes, count))
+    return save(f"pipeline-{PLANNING}", circumstances, passes, tables.planned(passes, count))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from benchmarks.pipeline import rows
 from benchmarks.pipeline.rows import Files
 from benchmarks.pipeline.scenarios import Scenario
 from benchmarks.pipeline.site import DISK, LAKEBED, Site
+from benchmarks.session import report_progress
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -51,25 +52,23 @@ class Row(msgspec.Struct, frozen=True):
         return self.sides[DISK].seconds / self.sides[LAKEBED].seconds
 
 
-def compare(
-    scenarios: Iterable[Scenario], sites: Sequence[Site], *, rounds: int, tell: Callable[[str], None]
-) -> tuple[list[Row], list[str]]:
+def compare(scenarios: Iterable[Scenario], sites: Sequence[Site], *, rounds: int) -> tuple[list[Row], list[str]]:
     """Run `scenarios` on `sites`. Also the names of those that broke off, or came to something wrong."""
     found: list[Row] = []
     broken: list[str] = []
     for scenario in scenarios:
         try:
-            found.append(_row(scenario, sites, rounds, tell))
-            tell(f"{scenario.name}: {describe(found[-1])}")
+            found.append(_row(scenario, sites, rounds))
+            report_progress(f"{scenario.name}: {describe(found[-1])}")
         except Exception as error:  # whatever Spark raises: the others are still worth measuring
             broken.append(scenario.name)
-            tell(f"{scenario.name} broke off: {error}")
+            report_progress(f"{scenario.name} broke off: {error}")
     return found, broken
 
 
-def _row(scenario: Scenario, sites: Sequence[Site], rounds: int, tell: Callable[[str], None]) -> Row:
+def _row(scenario: Scenario, sites: Sequence[Site], rounds: int) -> Row:
     for site in sites:
-        tell(f"{scenario.name}: set-up of {site.name}")
+        report_progress(f"{scenario.name}: set-up of {site.name}")
         scenario.prepare(site)
     before = {site.name: rows.files(site, scenario.table(site)) for site in sites}
     _check_same_files(scenario, sites)
@@ -80,7 +79,7 @@ def _row(scenario: Scenario, sites: Sequence[Site], rounds: int, tell: Callable[
             sample = _round(scenario, site)
             _check(scenario, site, expected, before[site.name], sample.after)
             scenario.restore(site)
-            tell(f"{scenario.name}: {site.name}, {_described(sample)}{'' if number else ' (not counted)'}")
+            report_progress(f"{scenario.name}: {site.name}, {_described(sample)}{'' if number else ' (not counted)'}")
             if number:  # the first warms up: Java compiles what runs often
                 samples[site.name].append(sample)
     return Row(

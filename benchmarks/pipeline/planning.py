@@ -11,7 +11,6 @@ import asyncio
 import gc
 import json
 import random
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from benchmarks.catalog import files as appends
+from benchmarks.session import report_progress
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
@@ -108,7 +108,7 @@ class Site:
     publisher: Publisher
     claims: LocationClaims
     namespaces: Namespaces
-    warehouses: CatalogService
+    catalogs: CatalogService
     policies: PolicyManagement
     attaching: PolicyAttachments
     maintenance: MaintenanceParts
@@ -139,13 +139,13 @@ class _Whole:
 def wire(object_context: ObjectContext) -> Site:
     """The services, as a server wires them."""
     meta, clock = object_context.meta, object_context.clock
-    writer, gate = ObjectWriter(object_context), CatalogAuthorizer(object_context)
+    writer, authorizer = ObjectWriter(object_context), CatalogAuthorizer(object_context)
     files = TableFiles(object_context, writer, ObjectReader(object_context))
-    keys, warehouses = IdempotencyKeys(meta, clock), CatalogService(object_context, gate)
-    entries = Entries(meta, files, gate, MetadataCache())
-    namespaces = Namespaces(object_context, gate, warehouses, keys)
-    types = PolicyTypes(object_context, gate, warehouses, keys)
-    policies = PolicyManagement(object_context, gate, warehouses, namespaces, keys, types)
+    keys, catalogs = IdempotencyKeys(meta, clock), CatalogService(object_context, authorizer)
+    entries = Entries(meta, files, authorizer, MetadataCache())
+    namespaces = Namespaces(object_context, authorizer, catalogs, keys)
+    types = PolicyTypes(object_context, authorizer, catalogs, keys)
+    policies = PolicyManagement(object_context, authorizer, catalogs, namespaces, keys, types)
     queue = TaskQueue(meta, clock, random.Random(1))
     claims = LocationClaims(object_context)
     return Site(
@@ -156,15 +156,15 @@ def wire(object_context: ObjectContext) -> Site:
         entries=entries,
         publisher=Publisher(object_context, files, entries, keys, claims),
         namespaces=namespaces,
-        warehouses=warehouses,
+        catalogs=catalogs,
         policies=policies,
         attaching=PolicyAttachments(
-            object_context, warehouses, keys, types, policies, PolicyTargets(gate, warehouses, entries)
+            object_context, catalogs, keys, types, policies, PolicyTargets(authorizer, catalogs, entries)
         ),
         maintenance=build_maintenance(
             object_context,
-            gate,
-            warehouses,
+            authorizer,
+            catalogs,
             entries,
             files,
             queue,
@@ -178,7 +178,7 @@ def wire(object_context: ObjectContext) -> Site:
 async def build(site: Site, tables: int) -> None:
     """Make the tables and their policies."""
     await BucketService(site.object_context).create(ROOT, LAKE)
-    await site.warehouses.enable(ROOT, LAKE)
+    await site.catalogs.enable(ROOT, LAKE)
     for first in range(0, tables, TABLES_A_NAMESPACE):
         namespace = f"ns{first // TABLES_A_NAMESPACE}"
         await site.namespaces.create(Mutation(ROOT), LAKE, (namespace,), {})
@@ -321,11 +321,11 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
     ).object_context
     try:
         site = wire(object_context)
-        tell(f"making {tables:,} tables")
+        report_progress(f"making {tables:,} tables")
         began = time.perf_counter()
         await build(site, tables)
         average = sum(site.sizes) / len(site.sizes) / 1024
-        tell(f"made in {time.perf_counter() - began:.0f} s, {average:.1f} KiB of metadata each")
+        report_progress(f"made in {time.perf_counter() - began:.0f} s, {average:.1f} KiB of metadata each")
         # What the build left in the cache is not there when a server starts.
         site.entries._cache._kept.clear()
         site.entries._cache._bytes = 0
@@ -339,8 +339,3 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
         object_context.ingester.close()
         await storage.close()
         await meta.close()
-
-
-def tell(text: str) -> None:
-    """Say how far it is."""
-    print(text, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import processes, servers
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.servers import Recipe, Server
 from lakebed.client import ServerAccess, TableRef
 from lakebed.core.secrets import Secret
@@ -52,11 +52,11 @@ def running_server(folder: Path, ours: Recipe | None = None) -> Iterator[Server]
     """Our server with a table bucket and a namespace in it."""
     with servers.running(ours or recipe(), folder) as server:
         call = server.endpoint.call
-        call(Ask("PUT", f"/{WAREHOUSE}"))
-        call(Ask("PUT", f"/iceberg/v1/buckets/{WAREHOUSE}"))
+        call(Request("PUT", f"/{WAREHOUSE}"))
+        call(Request("PUT", f"/iceberg/v1/buckets/{WAREHOUSE}"))
         document = b'{"namespace": ["%s"]}' % NAMESPACE.encode()
         kind = {"content-type": "application/json"}
-        call(Ask("POST", f"/iceberg/v1/{WAREHOUSE}/namespaces", headers=kind, body=document))
+        call(Request("POST", f"/iceberg/v1/{WAREHOUSE}/namespaces", headers=kind, body=document))
         yield server
 
 
@@ -78,7 +78,7 @@ class Site:
     """Ours. It runs while the bare disk is measured too, and has nothing to do."""
 
     def table(self, name: str) -> CatalogTable:
-        """A table as jobs have it. Those that are measured here ask the server for nothing beside the catalog."""
+        """A table as jobs have it. Those that are measured here request the server for nothing beside the catalog."""
         return CatalogTable(TableRef(WAREHOUSE, (NAMESPACE,), name), access_to(self.server), self.catalog)
 
     def sql(self, statement: str) -> list[Mapping[str, Any]]:  # Any: whatever is in the rows

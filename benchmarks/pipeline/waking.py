@@ -1,7 +1,7 @@
 """How soon a worker begins with a task: with its first, for which it starts Spark, and with those that follow.
 
 The worker is a process as an operator starts it. What counts is the time from when a task is due until its job begins,
-by what everybody can see of it: when it was due, when its end was told, and how long the job says that it took.
+by what everybody can see of it: when it was due, when its end was variables, and how long the job says that it took.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from benchmarks.pipeline.site import NAMESPACE, WAREHOUSE, access_to
 from benchmarks.servers import Server
+from benchmarks.session import report_progress
 from lakebed.client import LakebedClient, ServerAccess, Task, TaskState
 from lakebed.core.jobs import JobKind, TaskSpec
 
@@ -42,7 +43,7 @@ class Begun(msgspec.Struct, frozen=True):
     following_seconds: list[float]
 
 
-def measure(server: Server, folder: Path, *, workers: int, tasks: int, tell: Callable[[str], None]) -> list[Begun]:
+def measure(server: Server, folder: Path, *, workers: int, tasks: int) -> list[Begun]:
     """Start workers, one after the other, each for so many tasks. Each task is about a table of its own."""
     access = access_to(server)
     folder.mkdir()
@@ -53,7 +54,7 @@ def measure(server: Server, folder: Path, *, workers: int, tasks: int, tell: Cal
         with LakebedClient(access=access) as client, _running_worker(access, folder / f"worker-{number}.log"):
             first, *following = (_began_after(client, name) for name in names)
         found.append(Begun(first, following))
-        tell(f"worker {number}: first {first:.2f} s, then {', '.join(f'{one:.2f}' for one in following)} s")
+        report_progress(f"worker {number}: first {first:.2f} s, then {', '.join(f'{one:.2f}' for one in following)} s")
     return found
 
 
@@ -106,18 +107,20 @@ def _make_tables(access: ServerAccess, names: list[str]) -> None:
 def _running_worker(access: ServerAccess, log: Path) -> Iterator[None]:
     """`lakebed pipeline worker` with its defaults, stopped at the end."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
-    told = {
+    variables = {
         "LAKEBED_ENDPOINT": access.endpoint,
         "LAKEBED_ACCESS_KEY": access.access_key_id,
         "LAKEBED_SECRET_KEY": access.secret_access_key.reveal(),
     }
     program = Path(sys.executable).with_name("lakebed")
-    with log.open("wb") as words:
-        process = subprocess.Popen([program, "pipeline", "worker"], stdout=words, stderr=words, env={**kept, **told})
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [program, "pipeline", "worker"], stdout=output, stderr=output, env={**kept, **variables}
+        )
     try:
         yield
     except RuntimeError as error:
-        error.add_note(f"worker's last words: {log.read_text(errors='replace')[-2000:]}")
+        error.add_note(f"worker's last output: {log.read_text(errors='replace')[-2000:]}")
         raise
     finally:
         process.terminate()

@@ -21,7 +21,7 @@ from benchmarks.s3.scenarios import ENTRIES
 from benchmarks.s3.site import Bodies, Site
 from benchmarks.s3.soak import soak
 from benchmarks.s3.transfer_memory import transfer_memory
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 from benchmarks.signing import Signing
 
 MEMORY = "memory"
@@ -52,23 +52,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when a server gave a wrong answer."""
-    asked = parse(arguments)
+    """Run what was asked for; 1 when a server gave a wrong response."""
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds = asked.rounds or (2 if asked.quick else 5)
-    seconds = asked.seconds or (1 if asked.quick else 4)
+    rounds = options.rounds or (2 if options.quick else 5)
+    seconds = options.seconds or (1 if options.quick else 4)
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace("s3", asked.folder, NEEDED_BYTES))
+        folder = stack.enter_context(work_folder("s3", options.folder, NEEDED_BYTES))
         scratch = folder / "client"
         scratch.mkdir()
         tool = loadtool.LoadTool(loadtool.build(), scratch)
         bodies = Bodies(scratch)
-        recipes = _recipes(asked)
+        recipes = _recipes(options)
         sites = [
             Site(stack.enter_context(servers.running(recipe, folder / recipe.name)), tool, bodies) for recipe in recipes
         ]
-        shortened = asked.quick or asked.rounds or asked.seconds or (asked.soak and asked.soak < SOAK_SECONDS)
-        partial = shortened or asked.null or asked.alone or asked.only or asked.signing
+        shortened = options.quick or options.rounds or options.seconds or (options.soak and options.soak < SOAK_SECONDS)
+        partial = shortened or options.null or options.alone or options.only or options.signing
         circumstances = results.Circumstances(
             measured_at=datetime.now(UTC),
             machine=machine(folder),
@@ -80,51 +80,50 @@ def main(arguments: Sequence[str]) -> int:
             seconds=seconds,
             complete=not partial,
         )
-        tell(circumstances.describe())
-        if asked.soak:
-            soaked = soak(sites[0], asked.soak, tell)
-            return keep("s3-soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))
-        if asked.large:
-            sizes = [10**4, 10**5, 10**6] + ([] if asked.quick else [10**7])
-            found = scale(sites[0], sizes, rounds=min(rounds, 3), seconds=seconds / 2, tell=tell)
+        report_progress(circumstances.describe())
+        if options.soak:
+            soaked = soak(sites[0], options.soak)
+            return save("s3-soak", circumstances, soaked, tables.soaked(soaked), bool(soaked.errors))
+        if options.large:
+            sizes = [10**4, 10**5, 10**6] + ([] if options.quick else [10**7])
+            found = scale(sites[0], sizes, rounds=min(rounds, 3), seconds=seconds / 2)
             failed = any(cost.errors for each in found for cost in each.paths.values())
-            return keep("s3-scale", circumstances, found, tables.scales(found), failed)
-        return _compare(asked, sites, circumstances)
+            return save("s3-scale", circumstances, found, tables.scales(found), failed)
+        return _compare(options, sites, circumstances)
 
 
-def _recipes(asked: argparse.Namespace) -> list[servers.Recipe]:
-    if asked.null:
+def _recipes(options: argparse.Namespace) -> list[servers.Recipe]:
+    if options.null:
         return [replace(servers.minio(), name="MinIO-1"), replace(servers.minio(), name="MinIO-2")]
-    if asked.alone or asked.large or asked.soak:
+    if options.alone or options.large or options.soak:
         return [servers.lakebed()]
     return [servers.lakebed(), servers.minio()]
 
 
-def _compare(asked: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
-    wanted = asked.only or NAMES
+def _compare(options: argparse.Namespace, sites: Sequence[Site], circumstances: results.Circumstances) -> int:
+    wanted = options.only or NAMES
     code = 0
-    entries = [entry for entry in ENTRIES if entry.make(asked.quick).name in wanted]
+    entries = [entry for entry in ENTRIES if entry.make(options.quick).name in wanted]
     if entries:
         rows, broken = compare(
             entries,
             sites,
-            [Signing(asked.signing)] if asked.signing else list(Signing),
+            [Signing(options.signing)] if options.signing else list(Signing),
             rounds=circumstances.rounds,
             seconds=circumstances.seconds,
-            quick=asked.quick,
-            tell=tell,
+            quick=options.quick,
         )
         table = tables.comparison(rows, [site.server.recipe.name for site in sites])
         if broken:
-            tell(f"broke off: {', '.join(broken)}")
+            report_progress(f"broke off: {', '.join(broken)}")
             circumstances = msgspec.structs.replace(circumstances, complete=False)
         failed = bool(broken) or any(row.failed for row in rows)
-        code |= keep("s3-compare", circumstances, rows, table, failed)
+        code |= save("s3-compare", circumstances, rows, table, failed)
     if MEMORY in wanted:
-        tell("memory: 64 down and 64 up")
-        held = {site.server.recipe.name: transfer_memory(site, asked.quick) for site in sites}
+        report_progress("memory: 64 down and 64 up")
+        held = {site.server.recipe.name: transfer_memory(site, options.quick) for site in sites}
         table = tables.transfer_memory(held)
-        code |= keep("s3-memory", circumstances, held, table, any(each.errors for each in held.values()))
+        code |= save("s3-memory", circumstances, held, table, any(each.errors for each in held.values()))
     return code
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from benchmarks.s3.scenarios import Entry, Scenario, Unit
 from benchmarks.s3.site import Site
 from benchmarks.samples import Sample, Side, side_of
+from benchmarks.session import report_progress
 from benchmarks.signing import Signing
 
 
@@ -38,7 +39,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether any answer was not as asked."""
+        """Whether any response was not as options."""
         return any(side.errors for side in self.sides.values())
 
 
@@ -54,14 +55,13 @@ def compare(
     rounds: int,
     seconds: float,
     quick: bool,
-    tell: Callable[[str], None],
 ) -> tuple[list[Row], list[str]]:
     """Run `entries` on `sites`; each kind of signing is a row of its own. Also the names of those that broke off."""
     rows: list[Row] = []
     broken: list[str] = []
     for entry in entries:
         scenario = entry.make(quick)
-        tell(f"{scenario.name}: set-up")
+        report_progress(f"{scenario.name}: set-up")
         try:
             for site in sites:
                 if not site.server.is_alive:
@@ -70,10 +70,10 @@ def compare(
                 scenario.prepare(site)
             for signing in signings:
                 rows.append(_row(entry, scenario, sites, signing, rounds, seconds * entry.stretch))
-                tell(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
+                report_progress(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
         except (RuntimeError, OSError) as error:  # the other paths are still worth measuring
             broken.append(scenario.name)
-            tell("\n".join([f"{scenario.name} broke off: {error}", *getattr(error, "__notes__", ())]))
+            report_progress("\n".join([f"{scenario.name} broke off: {error}", *getattr(error, "__notes__", ())]))
     return rows, broken
 
 

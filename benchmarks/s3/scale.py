@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import apsw
 import msgspec
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.s3.scenarios import PAGE, listing
 from benchmarks.s3.site import Site
 from benchmarks.samples import Cost, Sample, cost_of
+from benchmarks.session import report_progress
 from benchmarks.signing import Signing
 
 BUCKET: Final = "scale"
@@ -33,26 +34,28 @@ class Scale(msgspec.Struct, frozen=True):
 
     objects: int
     start_seconds: float
-    """From starting the process to a ready answer."""
+    """From starting the process to a ready response."""
     paths: dict[str, Cost]
 
 
-def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float, tell: Callable[[str], None]) -> list[Scale]:
+def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Scale]:
     """Grow one bucket through `sizes` (ascending), measuring at each."""
     site.create_bucket(BUCKET)
-    site.endpoint.call(Ask("PUT", f"/{BUCKET}/{key(0)}", body=site.bodies.noise(64)))
+    site.endpoint.call(Request("PUT", f"/{BUCKET}/{key(0)}", body=site.bodies.noise(64)))
     found, present = [], 1
     for size in sizes:
-        tell(f"scale: growing to {size:,} objects")
+        report_progress(f"scale: growing to {size:,} objects")
         site.server.stop()
         _copy_rows(_database(site.server.data), present, size)
         present = size
         start_seconds = site.server.start()
         paths = {}
-        for name, asks in _asks(site, size).items():
-            samples = [_sample(site, asks, seconds) for _ in range(rounds + 1)][1:]  # the first warms up
+        for name, requests in _requests(site, size).items():
+            samples = [_sample(site, requests, seconds) for _ in range(rounds + 1)][1:]  # the first warms up
             paths[name] = cost_of(samples)
-            tell(f"scale: {size:,} objects, {name}: {paths[name].server_cpu_seconds * 1e6:,.0f} µs of server CPU")
+            report_progress(
+                f"scale: {size:,} objects, {name}: {paths[name].server_cpu_seconds * 1e6:,.0f} µs of server CPU"
+            )
         found.append(Scale(size, start_seconds, paths))
     return found
 
@@ -66,7 +69,7 @@ KEY_SQL: Final = f"printf('folder-%04d/object-%08d', n % {FOLDERS}, n)"
 """`key`, where the rows are."""
 
 
-def _asks(site: Site, size: int) -> dict[str, list[Ask]]:
+def _requests(site: Site, size: int) -> dict[str, list[Request]]:
     dice = random.Random(size)
     keys = [key(dice.randrange(size)) for _ in range(2_000)]
     body = site.bodies.noise(64)
@@ -74,16 +77,16 @@ def _asks(site: Site, size: int) -> dict[str, list[Ask]]:
     # Starts lie in the lower half, so that a full page follows even in the smallest bucket.
     starts = [f"folder-{dice.randrange(FOLDERS // 2):04d}/" for _ in range(200)]
     return {
-        "GET": [Ask("GET", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
-        "HEAD": [Ask("HEAD", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
-        "PUT over": [Ask("PUT", f"/{BUCKET}/{each}", body=body) for each in keys],
+        "GET": [Request("GET", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
+        "HEAD": [Request("HEAD", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
+        "PUT over": [Request("PUT", f"/{BUCKET}/{each}", body=body) for each in keys],
         "LIST 1,000 keys": [listing(BUCKET, {**page, "start-after": start}) for start in starts],
         "LIST 1,000 prefixes": [listing(BUCKET, {**page, "delimiter": "/"})],
     }
 
 
-def _sample(site: Site, asks: Sequence[Ask], seconds: float) -> Sample:
-    return site.measure(lambda: site.tool.run(site.endpoint, asks, Signing.HEADER, seconds=seconds))
+def _sample(site: Site, requests: Sequence[Request], seconds: float) -> Sample:
+    return site.measure(lambda: site.tool.run(site.endpoint, requests, Signing.HEADER, seconds=seconds))
 
 
 def _database(folder: Path) -> Path:

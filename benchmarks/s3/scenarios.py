@@ -1,4 +1,4 @@
-"""The request paths that are measured: each a bucket to prepare, a right answer to check, and a round to run."""
+"""The request paths that are measured: each a bucket to prepare, a right response to check, and a round to run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.s3.site import Site
 from benchmarks.s3.transfers import DeleteBatches, MultipartDownload, MultipartUpload
 from benchmarks.samples import Sample
@@ -71,21 +71,21 @@ class Reads:
     def prepare(self, site: Site) -> None:
         """One object a key."""
         body = site.bodies.noise(self.size)
-        site.tool.deliver(site.endpoint, [Ask("PUT", ask.path, body=body) for ask in self._asks()])
+        site.tool.deliver(site.endpoint, [Request("PUT", request.path, body=body) for request in self._requests()])
 
     def check(self, site: Site, signing: Signing) -> None:
         """The bytes are those that were put."""
-        answer = site.endpoint.call(self._asks()[0], signing)
-        if self.method == "GET" and hashlib.sha256(answer.body).hexdigest() != site.bodies.noise(self.size).sha256:
+        response = site.endpoint.call(self._requests()[0], signing)
+        if self.method == "GET" and hashlib.sha256(response.body).hexdigest() != site.bodies.noise(self.size).sha256:
             raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
         """Round and round over the keys."""
-        return site.measure(lambda: site.tool.run(site.endpoint, self._asks(), signing, seconds=seconds))
+        return site.measure(lambda: site.tool.run(site.endpoint, self._requests(), signing, seconds=seconds))
 
-    def _asks(self) -> list[Ask]:
+    def _requests(self) -> list[Request]:
         paths = (f"/{self.bucket}/{index:06d}" for index in range(self.keys))
-        return [Ask(self.method, path, length=(self.size, self.size)) for path in paths]
+        return [Request(self.method, path, length=(self.size, self.size)) for path in paths]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +110,17 @@ class Writes:
         """What was put comes back."""
         body = site.bodies.noise(self.size)
         path = f"/{self.bucket}/checked"
-        site.endpoint.call(Ask("PUT", path, body=body), signing)
-        answer = site.endpoint.call(Ask("GET", path, length=(self.size, self.size)))
-        if hashlib.sha256(answer.body).hexdigest() != body.sha256:
+        site.endpoint.call(Request("PUT", path, body=body), signing)
+        response = site.endpoint.call(Request("GET", path, length=(self.size, self.size)))
+        if hashlib.sha256(response.body).hexdigest() != body.sha256:
             raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
         """Write, round and round."""
         body = site.bodies.noise(self.size)
         prefix = f"{signing.value}-{number if self.fresh else 0}"
-        asks = [Ask("PUT", f"/{self.bucket}/{prefix}/{index:06d}", body=body) for index in range(self.keys)]
-        return site.measure(lambda: site.tool.run(site.endpoint, asks, signing, seconds=seconds))
+        requests = [Request("PUT", f"/{self.bucket}/{prefix}/{index:06d}", body=body) for index in range(self.keys)]
+        return site.measure(lambda: site.tool.run(site.endpoint, requests, signing, seconds=seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class Lists:
     def prepare(self, site: Site) -> None:
         """The keys to list."""
         body = site.bodies.noise(LISTED_BYTES)
-        asks = [Ask("PUT", f"/{self.bucket}/{self.key(index)}", body=body) for index in range(LISTED_KEYS)]
-        site.tool.deliver(site.endpoint, asks)
+        requests = [Request("PUT", f"/{self.bucket}/{self.key(index)}", body=body) for index in range(LISTED_KEYS)]
+        site.tool.deliver(site.endpoint, requests)
 
     def key(self, index: int) -> str:
         """The key at one place in the order."""
@@ -148,16 +148,16 @@ class Lists:
 
     def check(self, site: Site, signing: Signing) -> None:
         """Every page is full."""
-        for ask in self._asks():
-            found = site.endpoint.call(ask, signing).count("CommonPrefixes" if self.delimited else "Contents")
+        for request in self._requests():
+            found = site.endpoint.call(request, signing).count("CommonPrefixes" if self.delimited else "Contents")
             if found != PAGE:
                 raise RuntimeError(f"page is not full. server={site.server.recipe.name} entries={found}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
         """Page after page."""
-        return site.measure(lambda: site.tool.run(site.endpoint, self._asks(), signing, seconds=seconds))
+        return site.measure(lambda: site.tool.run(site.endpoint, self._requests(), signing, seconds=seconds))
 
-    def _asks(self) -> list[Ask]:
+    def _requests(self) -> list[Request]:
         query = {"list-type": "2", "max-keys": str(PAGE)}
         if self.delimited:
             return [listing(self.bucket, {**query, "delimiter": "/"})]
@@ -165,9 +165,9 @@ class Lists:
         return [listing(self.bucket, {**query, **start}) for start in [{}, *starts]]
 
 
-def listing(bucket: str, query: dict[str, str]) -> Ask:
-    """A listing whose answer is at least as long as a page of 1,000 short entries."""
-    return Ask("GET", f"/{bucket}", query, length=(PAGE * 40, 1 << 30))
+def listing(bucket: str, query: dict[str, str]) -> Request:
+    """A listing whose response is at least as long as a page of 1,000 short entries."""
+    return Request("GET", f"/{bucket}", query, length=(PAGE * 40, 1 << 30))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.endpoint import Ask, Body, Endpoint
+from benchmarks.endpoint import Body, Endpoint, Request
 from benchmarks.loadtool import LoadTool, Report
 from benchmarks.samples import Sample, sampled
 from benchmarks.servers import Server
@@ -50,7 +50,7 @@ class Site:
 
     def create_bucket(self, name: str) -> None:
         """Make an empty bucket."""
-        self.endpoint.call(Ask("PUT", f"/{name}"))
+        self.endpoint.call(Request("PUT", f"/{name}"))
 
     def measure(self, work: Callable[[], Report]) -> Sample:
         """Run `work` and add the processor time the server took for it."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.processes import MemoryWatch, Reading
 from benchmarks.s3.scenarios import KIB, MIB, PAGE, listing
 from benchmarks.s3.site import Site
 from benchmarks.s3.transfers import upload
+from benchmarks.session import report_progress
 from benchmarks.signing import Signing
 
 BUCKET: Final = "soak"
@@ -41,41 +42,41 @@ class Soak(msgspec.Struct, frozen=True):
         return (self.late_mib - self.early_mib) / (0.8 * self.seconds) * 3600
 
 
-def soak(site: Site, seconds: float, tell: Callable[[str], None]) -> Soak:
+def soak(site: Site, seconds: float) -> Soak:
     """Mixed load in stretches of half a minute, each signed anew, the two ways of signing in turn."""
     site.create_bucket(BUCKET)
     small, large = site.bodies.noise(4 * KIB), site.bodies.noise(4 * MIB)
     paths = [f"/{BUCKET}/small/{index:06d}" for index in range(KEYS)]
-    site.tool.deliver(site.endpoint, [Ask("PUT", path, body=small) for path in paths])
-    asks: list[Ask] = []
+    site.tool.deliver(site.endpoint, [Request("PUT", path, body=small) for path in paths])
+    requests: list[Request] = []
     for index, path in enumerate(paths):
-        asks += [
-            Ask("GET", path, length=(small.size, small.size)),
-            Ask("HEAD", path, length=(small.size, small.size)),
-            Ask("PUT", path, body=small),
-            Ask("GET", f"/{BUCKET}/missing/{index}", status=404),
+        requests += [
+            Request("GET", path, length=(small.size, small.size)),
+            Request("HEAD", path, length=(small.size, small.size)),
+            Request("PUT", path, body=small),
+            Request("GET", f"/{BUCKET}/missing/{index}", status=404),
         ]
         if index % 50 == 0:
             big = f"/{BUCKET}/large/{index % 8}"
-            asks += [
-                Ask("PUT", big, body=large),
-                Ask("GET", f"/{BUCKET}/large/0", length=(large.size, large.size)),
+            requests += [
+                Request("PUT", big, body=large),
+                Request("GET", f"/{BUCKET}/large/0", length=(large.size, large.size)),
                 listing(BUCKET, {"list-type": "2", "max-keys": str(PAGE), "prefix": "small/"}),
             ]
-    site.tool.deliver(site.endpoint, [Ask("PUT", f"/{BUCKET}/large/0", body=large)])
+    site.tool.deliver(site.endpoint, [Request("PUT", f"/{BUCKET}/large/0", body=large)])
     operations, errors = 0, dict[str, int]()
     begin = time.monotonic()
     turn = 0
     with MemoryWatch(site.server.pid, every_seconds=1) as watch:
         while (left := seconds - (time.monotonic() - begin)) > 0:
             signing = (Signing.HEADER, Signing.PRESIGNED)[turn % 2]
-            report = site.tool.run(site.endpoint, asks, signing, connections=16, seconds=min(left, STRETCH_SECONDS))
+            report = site.tool.run(site.endpoint, requests, signing, connections=16, seconds=min(left, STRETCH_SECONDS))
             operations += report.operations
             for text, count in [*report.errors.items(), *_multipart(site, signing)]:
                 errors[text] = errors.get(text, 0) + count
             turn += 1
             resident = _mib(watch.readings[-1])
-            tell(f"soak: {time.monotonic() - begin:,.0f} s, {operations:,} operations, {resident:.0f} MiB")
+            report_progress(f"soak: {time.monotonic() - begin:,.0f} s, {operations:,} operations, {resident:.0f} MiB")
     taken = watch.readings
     tenth = max(len(taken) // 10, 1)
     return Soak(

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.loadtool import Report
 from benchmarks.processes import MemoryWatch
 from benchmarks.s3.site import Site
@@ -37,14 +37,15 @@ def transfer_memory(site: Site, quick: bool) -> Held:
     body = site.bodies.noise(size)
     site.create_bucket(BUCKET)
     stored = [f"/{BUCKET}/down/{index}" for index in range(8)]
-    site.tool.deliver(site.endpoint, [Ask("PUT", path, body=body) for path in stored])
-    down = [Ask("GET", stored[index % len(stored)], length=(size, size)) for index in range(CLIENTS)]
-    up = [Ask("PUT", f"/{BUCKET}/up/{index}", body=body) for index in range(CLIENTS)]
+    site.tool.deliver(site.endpoint, [Request("PUT", path, body=body) for path in stored])
+    down = [Request("GET", stored[index % len(stored)], length=(size, size)) for index in range(CLIENTS)]
+    up = [Request("PUT", f"/{BUCKET}/up/{index}", body=body) for index in range(CLIENTS)]
     with MemoryWatch(site.server.pid) as idle:
         pass
     with MemoryWatch(site.server.pid) as busy:
         loads = [
-            site.tool.start(site.endpoint, asks, Signing.HEADER, connections=CLIENTS, rate=RATE) for asks in (down, up)
+            site.tool.start(site.endpoint, requests, Signing.HEADER, connections=CLIENTS, rate=RATE)
+            for requests in (down, up)
         ]
         reports = [load.wait() for load in loads]
     highest = busy.highest()

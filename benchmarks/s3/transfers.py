@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.endpoint import Ask
+from benchmarks.endpoint import Request
 from benchmarks.loadtool import Report
 from benchmarks.s3.site import Site
 from benchmarks.samples import Sample
@@ -25,15 +25,15 @@ DELETED_BYTES: Final = 4 * 1024
 def upload(site: Site, path: str, parts: int, signing: Signing) -> Report:
     """Create, send the parts over 8 connections, complete; the report covers all three as one operation."""
     begin = time.monotonic()
-    upload_id = site.endpoint.call(Ask("POST", path, {"uploads": ""})).element("UploadId")
+    upload_id = site.endpoint.call(Request("POST", path, {"uploads": ""})).element("UploadId")
     body = site.bodies.noise(PART_BYTES)
-    asks = [
-        Ask("PUT", path, {"partNumber": str(number), "uploadId": upload_id}, body=body)
+    requests = [
+        Request("PUT", path, {"partNumber": str(number), "uploadId": upload_id}, body=body)
         for number in range(1, parts + 1)
     ]
-    report = site.tool.run(site.endpoint, asks, signing, etags=True)
+    report = site.tool.run(site.endpoint, requests, signing, etags=True)
     if not report.errors:
-        site.endpoint.call(Ask("POST", path, {"uploadId": upload_id}, body=site.bodies.of(_manifest(report.etags))))
+        site.endpoint.call(Request("POST", path, {"uploadId": upload_id}, body=site.bodies.of(_manifest(report.etags))))
     return msgspec.structs.replace(_as_one(report), elapsed_seconds=time.monotonic() - begin)
 
 
@@ -48,10 +48,10 @@ def _as_one(report: Report) -> Report:
     return msgspec.structs.replace(report, operations=0 if report.errors else 1)
 
 
-def _ranges(path: str, parts: int) -> list[Ask]:
+def _ranges(path: str, parts: int) -> list[Request]:
     spans = ((first, first + PART_BYTES - 1) for first in range(0, parts * PART_BYTES, PART_BYTES))
     return [
-        Ask("GET", path, headers={"range": f"bytes={first}-{last}"}, status=206, length=(PART_BYTES, PART_BYTES))
+        Request("GET", path, headers={"range": f"bytes={first}-{last}"}, status=206, length=(PART_BYTES, PART_BYTES))
         for first, last in spans
     ]
 
@@ -75,8 +75,8 @@ class MultipartUpload:
         """A two-part object comes back whole."""
         path = f"/{self.bucket}/checked"
         upload(site, path, 2, signing)
-        answer = site.endpoint.call(Ask("GET", path))
-        if answer.body != site.bodies.noise(PART_BYTES).path.read_bytes() * 2:
+        response = site.endpoint.call(Request("GET", path))
+        if response.body != site.bodies.noise(PART_BYTES).path.read_bytes() * 2:
             raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
@@ -104,14 +104,14 @@ class MultipartDownload:
 
     def check(self, site: Site, signing: Signing) -> None:
         """The last range holds the bytes of its part."""
-        answer = site.endpoint.call(_ranges(f"/{self.bucket}/object", self.parts)[-1], signing)
-        if hashlib.sha256(answer.body).hexdigest() != site.bodies.noise(PART_BYTES).sha256:
+        response = site.endpoint.call(_ranges(f"/{self.bucket}/object", self.parts)[-1], signing)
+        if hashlib.sha256(response.body).hexdigest() != site.bodies.noise(PART_BYTES).sha256:
             raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
         """One object."""
-        asks = _ranges(f"/{self.bucket}/object", self.parts)
-        return site.measure(lambda: _as_one(site.tool.run(site.endpoint, asks, signing)))
+        requests = _ranges(f"/{self.bucket}/object", self.parts)
+        return site.measure(lambda: _as_one(site.tool.run(site.endpoint, requests, signing)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,26 +133,26 @@ class DeleteBatches:
         """A deleted batch is gone."""
         self._seed(site, 1)
         site.endpoint.call(self._batch(site, 0), signing)
-        left = site.endpoint.call(Ask("GET", f"/{self.bucket}", {"list-type": "2"})).count("Contents")
+        left = site.endpoint.call(Request("GET", f"/{self.bucket}", {"list-type": "2"})).count("Contents")
         if left:
             raise RuntimeError(f"deleted objects are listed. server={site.server.recipe.name} left={left}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
         """Seed, then delete everything once; only the deletes are measured."""
         self._seed(site, self.batches)
-        asks = [self._batch(site, batch) for batch in range(self.batches)]
-        return site.measure(lambda: site.tool.run(site.endpoint, asks, signing))
+        requests = [self._batch(site, batch) for batch in range(self.batches)]
+        return site.measure(lambda: site.tool.run(site.endpoint, requests, signing))
 
     def _seed(self, site: Site, batches: int) -> None:
         body = site.bodies.noise(DELETED_BYTES)
         keys = (key for batch in range(batches) for key in self._keys(batch))
-        site.tool.deliver(site.endpoint, [Ask("PUT", f"/{self.bucket}/{key}", body=body) for key in keys])
+        site.tool.deliver(site.endpoint, [Request("PUT", f"/{self.bucket}/{key}", body=body) for key in keys])
 
     def _keys(self, batch: int) -> list[str]:
         return [f"batch-{batch}/{index:06d}" for index in range(BATCH)]
 
-    def _batch(self, site: Site, batch: int) -> Ask:
+    def _batch(self, site: Site, batch: int) -> Request:
         listed = "".join(f"<Object><Key>{key}</Key></Object>" for key in self._keys(batch))
         text = f"<Delete>{listed}</Delete>".encode()
         md5 = base64.b64encode(hashlib.md5(text, usedforsecurity=False).digest()).decode()
-        return Ask("POST", f"/{self.bucket}", {"delete": ""}, {"content-md5": md5}, site.bodies.of(text))
+        return Request("POST", f"/{self.bucket}", {"delete": ""}, {"content-md5": md5}, site.bodies.of(text))

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.select`: ask the questions, print the table, keep the results."""
+"""`python -m benchmarks.select`: request the questions, print the table, keep the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.results import Circumstances
 from benchmarks.select import objects
 from benchmarks.select.compare import client_of, compare, store, table, warm_up
 from benchmarks.select.scenarios import SCENARIOS, SMALL
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 
 NEEDED_BYTES: Final = 12 * 1024**3
 SIZE_MIB, QUICK_SIZE_MIB = 1024, 64
@@ -38,12 +38,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for."""
-    asked = parse(arguments)
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds = asked.rounds or (1 if asked.quick else 3)
-    wanted = [scenario for scenario in SCENARIOS if asked.only is None or scenario.name in asked.only]
-    with workplace("select", asked.folder, NEEDED_BYTES) as folder, ExitStack() as stack:
-        recipes = [servers.lakebed()] + ([] if asked.alone else [servers.minio()])
+    rounds = options.rounds or (1 if options.quick else 3)
+    wanted = [scenario for scenario in SCENARIOS if options.only is None or scenario.name in options.only]
+    with work_folder("select", options.folder, NEEDED_BYTES) as folder, ExitStack() as stack:
+        recipes = [servers.lakebed()] + ([] if options.alone else [servers.minio()])
         circumstances = Circumstances(
             measured_at=datetime.now(UTC),
             machine=machine(folder),
@@ -53,20 +53,20 @@ def main(arguments: Sequence[str]) -> int:
             load_average=load_average,
             rounds=rounds,
             seconds=0,
-            complete=not (asked.quick or asked.rounds or asked.only or asked.alone),
+            complete=not (options.quick or options.rounds or options.only or options.alone),
         )
-        tell(circumstances.describe())
+        report_progress(circumstances.describe())
         needed = {scenario.object for scenario in wanted}
-        _make(folder, (QUICK_SIZE_MIB if asked.quick else SIZE_MIB) * objects.MIB, needed)
+        _make(folder, (QUICK_SIZE_MIB if options.quick else SIZE_MIB) * objects.MIB, needed)
         running = [stack.enter_context(servers.running(recipe, folder / recipe.name)) for recipe in recipes]
         for server in running:
             store(client_of(server), folder, needed)
         warm_up(running[0], folder)
         compared = []
         for scenario in wanted:
-            tell(scenario.title)
+            report_progress(scenario.title)
             compared.append(compare(running[0], running[1] if len(running) > 1 else None, folder, scenario, rounds))
-        return keep("select-compare", circumstances, compared, table(compared))
+        return save("select-compare", circumstances, compared, table(compared))
 
 
 def _make(folder: Path, size: int, wanted: set[str]) -> None:

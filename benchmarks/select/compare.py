@@ -67,9 +67,9 @@ def files_of(folder: Path, name: str) -> list[Path]:
     return sorted((folder / name).iterdir()) if name.endswith("/") else [folder / name]
 
 
-def ask(client: Any, scenario: Scenario, key: str) -> bytes:
+def select(client: Any, scenario: Scenario, key: str) -> bytes:
     """The records that a server answers with."""
-    answer = client.select_object_content(
+    response = client.select_object_content(
         Bucket=BUCKET,
         Key=key,
         Expression=scenario.ours,
@@ -78,23 +78,23 @@ def ask(client: Any, scenario: Scenario, key: str) -> bytes:
         OutputSerialization=CSV_OUT,
     )
     parts, ended = [], False
-    for event in answer["Payload"]:
+    for event in response["Payload"]:
         if "Records" in event:
             parts.append(event["Records"]["Payload"])
         ended = ended or "End" in event
     if not ended:
-        raise RuntimeError(f"the answer did not end. scenario={scenario.name}")
+        raise RuntimeError(f"the response did not end. scenario={scenario.name}")
     return b"".join(parts)
 
 
-def ask_each(client: Any, folder: Path, scenario: Scenario) -> bytes:
+def select_each(client: Any, folder: Path, scenario: Scenario) -> bytes:
     """The same of each object of a folder, some at a time."""
     keys = [str(path.relative_to(folder)) for path in files_of(folder, scenario.object)]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return b"".join(pool.map(lambda key: ask(client, scenario, key), keys))
+        return b"".join(pool.map(lambda key: select(client, scenario, key), keys))
 
 
-def ask_all(access: ServerAccess, scenario: Scenario) -> bytes:
+def select_prefix(access: ServerAccess, scenario: Scenario) -> bytes:
     """The same of all objects of a folder at once: our own way, of which S3 has none."""
     with LakebedClient(access=access) as client:
         return b"".join(client.selects.run_prefix(BUCKET, scenario.object, scenario.ours, scenario.read, CSV_OUT))
@@ -109,10 +109,10 @@ def warm_up(server: Server, folder: Path) -> None:
     question = Scenario("warm", "", small.name, {"CSV": {}}, "SELECT * FROM S3Object", "")
     with ThreadPoolExecutor(2 * WORKERS) as pool:
         for _ in range(2):
-            list(pool.map(lambda _: ask(client_of(server), question, small.name), range(2 * WORKERS)))
+            list(pool.map(lambda _: select(client_of(server), question, small.name), range(2 * WORKERS)))
 
 
-def ask_duckdb(folder: Path, scenario: Scenario) -> bytes:
+def query_duckdb(folder: Path, scenario: Scenario) -> bytes:
     """What DuckDB answers, written as CSV."""
     target = folder / "duckdb.csv"
     connection = duckdb.connect(config={"threads": WORKERS})
@@ -124,11 +124,11 @@ def ask_duckdb(folder: Path, scenario: Scenario) -> bytes:
     return target.read_bytes()
 
 
-def is_same(answer: bytes, expected: bytes) -> bool:
+def is_same(response: bytes, expected: bytes) -> bool:
     """Whether both are the same records, in any order, numbers written in any way."""
-    if answer == expected:
+    if response == expected:
         return True
-    found, wanted = sorted(answer.splitlines()), sorted(expected.splitlines())
+    found, wanted = sorted(response.splitlines()), sorted(expected.splitlines())
     return found == wanted or [_values(line) for line in found] == [_values(line) for line in wanted]
 
 
@@ -144,33 +144,33 @@ def _value(field: bytes) -> float | bytes:
 
 
 def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario, rounds: int) -> Compared:
-    """Ask a question so many times. Raises RuntimeError if the answers differ."""
+    """Request a question so many times. Raises RuntimeError if the answers differ."""
     client = client_of(ours)
-    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: ask_each(client, folder, scenario)}
+    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: select_each(client, folder, scenario)}
     if scenario.as_one:
         access = ServerAccess(
             f"http://{ours.address}", ours.credentials.access_key, Secret(ours.credentials.secret_key)
         )
-        contenders["lakebed"] = lambda: ask_all(access, scenario)
+        contenders["lakebed"] = lambda: select_prefix(access, scenario)
     if peer is not None:
         other = client_of(peer)
-        contenders["minio"] = lambda: ask_each(other, folder, scenario)
-    contenders["duckdb"] = lambda: ask_duckdb(folder, scenario)
+        contenders["minio"] = lambda: select_each(other, folder, scenario)
+    contenders["duckdb"] = lambda: query_duckdb(folder, scenario)
     expected = contenders["lakebed"]()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     highest = 0
     for _ in range(rounds):
-        for name, asked in contenders.items():
+        for name, query in contenders.items():
             with MemoryWatch(ours.pid) as watch:
                 begin = time.monotonic()
-                answer = asked()
+                response = query()
                 seconds[name].append(time.monotonic() - begin)
             if name == "lakebed":
                 highest = max(highest, watch.highest().resident)
-            if not is_same(answer, expected):
+            if not is_same(response, expected):
                 raise RuntimeError(
                     f"the answers differ. scenario={scenario.name} contender={name} "
-                    f"found={answer[:200]!r} expected={expected[:200]!r}"
+                    f"found={response[:200]!r} expected={expected[:200]!r}"
                 )
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     return Compared(

@@ -1,4 +1,4 @@
-"""What is asked, of which object, in the words of each."""
+"""What is options, of which object, in the words of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scenario:
     name: str
     title: str
     object: str
-    """The name of the file, and of the key; with a `/` at its end, of a folder of them, each of which is asked."""
+    """The name of the file, and of the key; with a `/` at its end, of a folder of them, each of which is options."""
     read: dict[str, Any]
     """The input serialization."""
     ours: str
@@ -26,7 +26,7 @@ class Scenario:
     goals: tuple[float | None, float | None] = (None, None)
     """At least so many times as fast as MinIO, and as DuckDB."""
     as_one: bool = False
-    """Whether we ask all objects of a folder at once; MinIO is asked for each, for want of another way."""
+    """Whether we request all objects of a folder at once; MinIO is asked for each, for want of another way."""
 
 
 SCENARIOS: Final = (

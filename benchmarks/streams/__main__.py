@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.machine import machine
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 from benchmarks.streams import compare, durability, many_keys, peers, programs
 from benchmarks.streams.peers import StreamSite
 
@@ -32,62 +32,65 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--alone", action="store_true", help="our server without the peer")
     parser.add_argument("--without-java", action="store_true", help="pyfluss alone")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
-    asked = parser.parse_args(arguments)
-    if unknown := set(asked.parts) - set(PARTS):
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    asked.parts = asked.parts or PARTS
-    return asked
+    options.parts = options.parts or PARTS
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; 1 when a goal is missed."""
-    asked = parse(arguments)
+    options = parse(arguments)
     status = 0
-    with workplace("streams", asked.folder) as folder:
-        if "compare" in asked.parts:
-            status |= _compare(asked, folder)
-        if "keys" in asked.parts:
-            status |= _many_keys(asked, folder)
-        if "durability" in asked.parts:
-            status |= _durability(asked, folder)
+    with work_folder("streams", options.folder) as folder:
+        if "compare" in options.parts:
+            status |= _compare(options, folder)
+        if "keys" in options.parts:
+            status |= _many_keys(options, folder)
+        if "durability" in options.parts:
+            status |= _durability(options, folder)
     return status
 
 
-def _compare(asked: argparse.Namespace, folder: Path) -> int:
-    rounds, rows = asked.rounds or (1 if asked.quick else 5), asked.rows or (200_000 if asked.quick else 2_000_000)
+def _compare(options: argparse.Namespace, folder: Path) -> int:
+    rounds, rows = (
+        options.rounds or (1 if options.quick else 5),
+        options.rows or (200_000 if options.quick else 2_000_000),
+    )
     loads = {"pyfluss": ([sys.executable, "-m", "benchmarks.streams.python_load"], rows)}
-    if not asked.without_java:
+    if not options.without_java:
         loads["Java"] = ([*programs.load_program(), "paths"], rows // 2)
     load_average = os.getloadavg()[0]
     with ExitStack() as stack:
         sites = [stack.enter_context(peers.lakebed(folder / "lakebed"))]
-        if not asked.alone:
+        if not options.alone:
             sites.append(stack.enter_context(peers.fluss(folder / "fluss")))
-        is_complete = not (asked.quick or asked.alone or asked.rounds or asked.rows or asked.without_java)
+        is_complete = not (options.quick or options.alone or options.rounds or options.rows or options.without_java)
         circumstances = _circumstances(sites, folder, load_average, rounds, is_complete=is_complete)
-        tell(circumstances.describe())
-        measured = compare.compare(sites, loads, rounds, tell)
+        report_progress(circumstances.describe())
+        measured = compare.compare(sites, loads, rounds)
     table, is_missed = compare.table(measured, [site.name for site in sites])
-    return keep("streams", circumstances, measured, table, is_missed)
+    return save("streams", circumstances, measured, table, is_missed)
 
 
-def _many_keys(asked: argparse.Namespace, folder: Path) -> int:
-    count = asked.keys or (1_000_000 if asked.quick else 10_000_000)
+def _many_keys(options: argparse.Namespace, folder: Path) -> int:
+    count = options.keys or (1_000_000 if options.quick else 10_000_000)
     load_average = os.getloadavg()[0]
-    site, found = many_keys.measure(folder / "many", count, tell)
-    circumstances = _circumstances([site], folder, load_average, 1, is_complete=not (asked.quick or asked.keys))
+    site, found = many_keys.measure(folder / "many", count)
+    circumstances = _circumstances([site], folder, load_average, 1, is_complete=not (options.quick or options.keys))
     table, is_missed = many_keys.table(found)
-    return keep("streams-keys", circumstances, found, table, is_missed)
+    return save("streams-keys", circumstances, found, table, is_missed)
 
 
-def _durability(asked: argparse.Namespace, folder: Path) -> int:
-    rounds = asked.rounds or (1 if asked.quick else 5)
+def _durability(options: argparse.Namespace, folder: Path) -> int:
+    rounds = options.rounds or (1 if options.quick else 5)
     load_average = os.getloadavg()[0]
-    appends, rows = (200, 200_000) if asked.quick else (2_000, 2_000_000)
-    site, found = durability.measure(folder / "durability", rounds, appends, rows, tell)
-    complete = not (asked.quick or asked.rounds)
+    appends, rows = (200, 200_000) if options.quick else (2_000, 2_000_000)
+    site, found = durability.measure(folder / "durability", rounds, appends, rows)
+    complete = not (options.quick or options.rounds)
     circumstances = _circumstances([site], folder, load_average, rounds, is_complete=complete)
-    return keep("streams-durability", circumstances, found, durability.table(found))
+    return save("streams-durability", circumstances, found, durability.table(found))
 
 
 def _circumstances(

@@ -6,11 +6,12 @@ import os
 import statistics
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from benchmarks.session import report_progress
 from benchmarks.streams.peers import StreamSite
 from benchmarks.table import Table
 
@@ -37,23 +38,18 @@ class Measured(msgspec.Struct, frozen=True):
     rounds: list[float]
 
 
-def compare(
-    sites: Sequence[StreamSite],
-    loads: Mapping[str, tuple[Sequence[str], int]],
-    rounds: int,
-    tell: Callable[[str], None],
-) -> list[Measured]:
+def compare(sites: Sequence[StreamSite], loads: Mapping[str, tuple[Sequence[str], int]], rounds: int) -> list[Measured]:
     """Have every load, a command and how many rows it is told, run on every site, A B B A."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for turn in range(rounds):
         for load, (command, rows) in loads.items():
             for site in sites if turn % 2 == 0 else reversed(sites):
                 os.sync()  # or what one server has not synced is written while the next is measured
-                tell(f"round {turn + 1}: {load} on {site.name}")
+                report_progress(f"round {turn + 1}: {load} on {site.name}")
                 before = site.cpu_seconds()
                 for path, unit, value in _run(command, site, rows):
                     found[path, unit, site.name].append(value)
-                    tell(f"  {path}: {value:,.6g} {unit}")
+                    report_progress(f"  {path}: {value:,.6g} {unit}")
                 found[f"all with {load}", PROCESSOR, site.name].append(site.cpu_seconds() - before)
                 found[f"after {load}", MEMORY, site.name].append(site.resident_bytes() / 2**20)
     return [

@@ -21,6 +21,7 @@ import pyarrow as pa
 from botocore.config import Config as BotoConfig
 
 import fluss
+from benchmarks.session import report_progress
 from benchmarks.streams import peers
 from benchmarks.streams.peers import SECRET, USER, StreamSite
 from benchmarks.streams.python_load import config
@@ -62,9 +63,7 @@ class Durability(msgspec.Struct, frozen=True):
     uploaded: list[Acknowledged]
 
 
-def measure(
-    folder: Path, rounds: int, appends: int, rows: int, tell: Callable[[str], None]
-) -> tuple[StreamSite, Durability]:
+def measure(folder: Path, rounds: int, appends: int, rows: int) -> tuple[StreamSite, Durability]:
     """Measure with and without, in turn."""
     found = Durability([], [], [])
     with peers.object_store(folder / "store") as endpoint:
@@ -90,7 +89,7 @@ def measure(
                 with peers.lakebed(folder / f"{at}-{is_uploaded}", *flags, store_secret=SECRET) as site:
                     pieces = _Pieces(store, f"round-{at}-{is_uploaded}/streams/log/")
                     kept.append(asyncio.run(_acknowledged(site, pieces, appends, rows)))
-                tell(f"uploaded={is_uploaded} {kept[-1]} put_ms={found.put_ms[-1]:.2f}")
+                report_progress(f"uploaded={is_uploaded} {kept[-1]} put_ms={found.put_ms[-1]:.2f}")
     return site, found
 
 
@@ -174,13 +173,13 @@ def _append(site: StreamSite, table_id: int, writers: int, count: int) -> list[f
     """Milliseconds of each append, of so many writers at once that each wait for their answers."""
     found: list[float] = []
     records = write_batch(bytes(BATCH_BYTES), 1, schema_id=1)
-    asked = write_fields({1: -1, 2: table_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
+    request = write_fields({1: -1, 2: table_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
 
     def write() -> None:
         host, _, port = site.address.rpartition(":")
         connection = StreamConnection(host, int(port), USER, Secret(SECRET), _PATIENCE_SECONDS)
         try:
-            own = [_timed(lambda call: _check(connection.call(call, asked)), 1014) for _ in range(count)]
+            own = [_timed(lambda call: _check(connection.call(call, request)), 1014) for _ in range(count)]
         finally:
             connection.close()
         found.extend(own)
@@ -195,8 +194,8 @@ def _append(site: StreamSite, table_id: int, writers: int, count: int) -> list[f
     return found
 
 
-def _check(answer: Fields) -> None:
-    (bucket,) = messages(answer, 1)
+def _check(response: Fields) -> None:
+    (bucket,) = messages(response, 1)
     if number(bucket, 3):
         raise RuntimeError(f"an append was refused. error={number(bucket, 3)}")
 

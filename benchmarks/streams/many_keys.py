@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 import fluss
+from benchmarks.session import report_progress
 from benchmarks.streams import peers, programs
 from benchmarks.streams.peers import StreamSite
 from benchmarks.streams.python_load import config
@@ -52,26 +53,26 @@ class ManyKeys(msgspec.Struct, frozen=True):
     killed: Restarted
 
 
-def measure(folder: Path, count: int, tell: Callable[[str], None]) -> tuple[StreamSite, ManyKeys]:
+def measure(folder: Path, count: int) -> tuple[StreamSite, ManyKeys]:
     """Fill a table, look keys up, and begin again twice."""
     program = programs.load_program()
     with peers.lakebed(folder) as site:
-        tell(f"filling {count:,} keys")
-        filled = _fill([*program, "fill"], site, count, tell)
+        report_progress(f"filling {count:,} keys")
+        filled = _fill([*program, "fill"], site, count)
         speed = _find([*program, "find"], site, count)
         after = site.resident_bytes()
-        tell(f"  {speed:,.0f} lookups/s, {after >> 20:,} MiB")
+        report_progress(f"  {speed:,.0f} lookups/s, {after >> 20:,} MiB")
     began = time.monotonic()
     with peers.lakebed(folder) as site:
         stopped = _restarted(site, count, began)
-        tell(f"stopped: {stopped}")
+        report_progress(f"stopped: {stopped}")
         # So that there is something that the kill takes from memory.
-        _fill([*program, "change"], site, count, tell)
+        _fill([*program, "change"], site, count)
         site.kill()
     began = time.monotonic()
     with peers.lakebed(folder) as site:
         killed = _restarted(site, count, began)
-        tell(f"killed: {killed}")
+        report_progress(f"killed: {killed}")
     return site, ManyKeys(filled, speed, after, stopped, killed)
 
 
@@ -101,7 +102,7 @@ def _met(is_met: bool) -> str:
     return "yes" if is_met else "no"
 
 
-def _fill(command: Sequence[str], site: StreamSite, count: int, tell: Callable[[str], None]) -> list[Filled]:
+def _fill(command: Sequence[str], site: StreamSite, count: int) -> list[Filled]:
     """Have keys put, and see what memory there is whenever the client tells of another million."""
     filled = []
     words = [*command, site.address, str(count), *site.credentials]
@@ -110,7 +111,9 @@ def _fill(command: Sequence[str], site: StreamSite, count: int, tell: Callable[[
             match line.split():
                 case ["done", _, keys, seconds, _]:
                     filled.append(Filled(int(keys), float(seconds), site.resident_bytes()))
-                    tell(f"  {int(keys):,} in {float(seconds):.1f} s, {filled[-1].resident_bytes >> 20:,} MiB")
+                    report_progress(
+                        f"  {int(keys):,} in {float(seconds):.1f} s, {filled[-1].resident_bytes >> 20:,} MiB"
+                    )
     if client.returncode:
         raise RuntimeError(f"client failed. status={client.returncode}")
     return filled

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.cache import CACHE
-from benchmarks.catalog.jars import found_or_fetched, old_java, run_maven
+from benchmarks.catalog.jars import fetched_jars, run_maven, supported_java
 
 SERVER: Final = "0.9.1-incubating"
 CLIENT: Final = "1.0.0"
@@ -31,7 +31,7 @@ def client_jars() -> Path:
 
 def java() -> str:
     """A Java that both run on."""
-    return str(old_java())
+    return str(supported_java())
 
 
 def load_program() -> list[str]:
@@ -41,7 +41,7 @@ def load_program() -> list[str]:
     jars = f"{client_jars()}/*"
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix=".bench-streams-load-", dir=CACHE) as made:
-            compiler = shutil.which("javac") or str(old_java().with_name("javac"))
+            compiler = shutil.which("javac") or str(supported_java().with_name("javac"))
             words = ["--release", "17", "-d", f"{made}/classes", "-cp", jars, *map(str, sources)]
             subprocess.run([compiler, *words], check=True)
             Path(made, "classes").rename(folder)
@@ -56,7 +56,7 @@ def _fetched(part: str, version: str) -> Path:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
         run_maven(maven, folder, ["-f", str(_LOAD / "pom.xml"), *words, *goal])
 
-    return found_or_fetched(f"bench-{part}-{version}-{_stamp(_LOAD / 'pom.xml')}", fetch)
+    return fetched_jars(f"bench-{part}-{version}-{_stamp(_LOAD / 'pom.xml')}", fetch)
 
 
 def _stamp(*files: Path) -> str:

@@ -26,7 +26,7 @@ from benchmarks import results
 from benchmarks.machine import machine
 from benchmarks.pipeline import site
 from benchmarks.servers import Recipe, free_port
-from benchmarks.session import keep, run, tell, workplace
+from benchmarks.session import report_progress, run, save, work_folder
 from benchmarks.table import Table
 from lakebed.client import TableRef
 from lakebed.client.streams.client import StreamClient
@@ -76,11 +76,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure; 1 when the goal is missed."""
-    asked = parse(arguments)
+    options = parse(arguments)
     load_average = os.getloadavg()[0]
-    rounds, rows = asked.rounds or (2 if asked.quick else 5), asked.rows or (QUICK_ROWS if asked.quick else ROWS)
+    rounds, rows = (
+        options.rounds or (2 if options.quick else 5),
+        options.rows or (QUICK_ROWS if options.quick else ROWS),
+    )
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace("tiering", asked.folder))
+        folder = stack.enter_context(work_folder("tiering", options.folder))
         address = f"127.0.0.1:{free_port()}"
         recipe = _recipe(address)
         circumstances = results.Circumstances(
@@ -92,9 +95,9 @@ def main(arguments: Sequence[str]) -> int:
             load_average=load_average,
             rounds=rounds,
             seconds=0,
-            complete=not (asked.quick or asked.rounds or asked.rows),
+            complete=not (options.quick or options.rounds or options.rows),
         )
-        tell(circumstances.describe())
+        report_progress(circumstances.describe())
         server = stack.enter_context(site.running_server(folder / "lakebed", recipe))
         access = site.access_to(server)
         with StreamClient(address, access.access_key_id, access.secret_access_key) as client:
@@ -118,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
         paths = Paths(rows, *_times(spark, {"tiered": tier, "copied": copy}, rounds))
         for name in ("tiered", "copied"):
             _check(spark.table(table(f"{name}_{rounds}").sql).count(), rows, name)
-    return keep("streams-tiering", circumstances, paths, _table(paths), paths.ratio < GOAL)
+    return save("streams-tiering", circumstances, paths, _table(paths), paths.ratio < GOAL)
 
 
 def _recipe(address: str) -> Recipe:
@@ -159,7 +162,7 @@ def _fill(client: StreamClient, rows: int) -> None:
             pa.array(random.integers(0, 1_000_000, len(ids))),
         ]
         writer.append(pa.RecordBatch.from_arrays(arrays, schema=writer.schema))
-    tell(f"{rows:,} rows written to the stream in {time.monotonic() - started:.1f} s")
+    report_progress(f"{rows:,} rows written to the stream in {time.monotonic() - started:.1f} s")
 
 
 def _times(spark: SparkSession, works: Mapping[str, Callable[[str], None]], rounds: int) -> Iterator[list[float]]:
@@ -172,7 +175,7 @@ def _times(spark: SparkSession, works: Mapping[str, Callable[[str], None]], roun
             started = time.monotonic()
             work(f"{name}_{turn}")
             found[name].append(time.monotonic() - started)
-            tell(f"  {name}_{turn}: {found[name][-1]:.2f} s")
+            report_progress(f"  {name}_{turn}: {found[name][-1]:.2f} s")
     return (seconds[1:] for seconds in found.values())
 
 
