@@ -50,7 +50,7 @@ def key_of(number: int) -> bytes:
 class Bucket:
     """A KV bucket under test with its log, and helpers to write and decode rows."""
 
-    keys: KvBucket
+    kv: KvBucket
     log: MemoryLog
     table: KvTable
     schemas: dict[int, Schema]
@@ -64,7 +64,7 @@ class Bucket:
         acks: Acks = Acks.ALL,
     ) -> int:
         """Write rows; a number alone deletes the row of that key."""
-        return await self.keys.put(KvPut(self.batch(*rows, schema_id=schema_id), columns, mode), acks)
+        return await self.kv.put(KvPut(self.batch(*rows, schema_id=schema_id), columns, mode), acks)
 
     def batch(self, *rows: Sequence[Any] | int, schema_id: int = 1, writer_id: int = -1, sequence: int = -1) -> bytes:
         records: list[tuple[bytes, bytes | None]] = []
@@ -76,7 +76,7 @@ class Bucket:
         return write_kv_batch(records, schema_id, writer_id, sequence)
 
     async def row(self, key: int) -> tuple[Any, ...] | None:
-        (value,) = await self.keys.lookup([key_of(key)])
+        (value,) = await self.kv.lookup([key_of(key)])
         return None if value is None else self.decoded(value)
 
     def decoded(self, value: bytes) -> tuple[Any, ...]:
@@ -146,8 +146,8 @@ class KvBucketContract:
             return known[schema_id]
 
         counter = AutoIncrement(take, settings.counter_cache) if schema.auto_increment else None
-        keys = await open_kv_bucket(table, log, open_index(), find_schema, counter)
-        return Bucket(keys, log, table, known)
+        kv = await open_kv_bucket(table, log, open_index(), find_schema, counter)
+        return Bucket(kv, log, table, known)
 
     async def test_lookup_returns_the_latest_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -156,8 +156,8 @@ class KvBucketContract:
         assert await bucket.row(1) == (1, "c", 11)
         assert await bucket.row(2) == (2, "b", None)
         assert await bucket.row(3) is None
-        assert bucket.keys.row_count == 2
-        await bucket.keys.close()
+        assert bucket.kv.row_count == 2
+        await bucket.kv.close()
 
     async def test_every_change_is_in_the_changelog(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -170,8 +170,8 @@ class KvBucketContract:
             ("+U", 1, "a", 1),
             ("-D", 2, "b", 2),
         ]
-        assert bucket.keys.row_count == 1
-        await bucket.keys.close()
+        assert bucket.kv.row_count == 1
+        await bucket.kv.close()
 
     async def test_key_written_twice_in_a_batch_is_changed_twice(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -184,15 +184,15 @@ class KvBucketContract:
             ("+I", 1, "c", 3),
         ]
         assert await bucket.row(1) == (1, "c", 3)
-        assert bucket.keys.row_count == 1
-        await bucket.keys.close()
+        assert bucket.kv.row_count == 1
+        await bucket.kv.close()
 
     async def test_put_without_changes_takes_an_offset(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         assert await bucket.put(7) == 1
         assert await bucket.put((1, "a", 1)) == 2
         assert await bucket.changelog() == [("+I", 1, "a", 1)]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_concurrent_puts_see_each_others_rows(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -201,21 +201,21 @@ class KvBucketContract:
         assert changes[0] == ("+I", 1, "a", 0)
         assert changes[1:] == [(sign, 1, "a", number + (sign == "+U")) for number in range(19) for sign in ("-U", "+U")]
         assert await bucket.row(1) == (1, "a", 19)
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_repeated_batch_changes_nothing(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         first = bucket.batch((1, "a", 1), writer_id=5, sequence=0)
-        assert await bucket.keys.put(KvPut(first), Acks.ALL) == 1
+        assert await bucket.kv.put(KvPut(first), Acks.ALL) == 1
         assert await bucket.put((1, "b", 2)) == 3
-        assert await bucket.keys.put(KvPut(first), Acks.ALL) == 1
+        assert await bucket.kv.put(KvPut(first), Acks.ALL) == 1
         assert await bucket.row(1) == (1, "b", 2)
         assert bucket.log.end_offset == 3
         with pytest.raises(FlussError) as failed:
-            await bucket.keys.put(KvPut(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
+            await bucket.kv.put(KvPut(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
         assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
         assert await bucket.row(1) == (1, "b", 2)
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     @pytest.mark.parametrize("acks", [Acks.NONE, Acks.LEADER])
     async def test_put_without_full_acks_becomes_visible(self, open_index: OpenIndex, acks: Acks) -> None:
@@ -223,7 +223,7 @@ class KvBucketContract:
         await bucket.put((1, "a", 1), acks=acks)
         await bucket.put((2, "b", 1))
         assert await bucket.row(1) == (1, "a", 1)
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_corrupt_batch_is_rejected_and_changes_nothing(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -231,31 +231,31 @@ class KvBucketContract:
         broken_row = write_kv_batch([(key_of(1), b"\0\x01\x7fab")], 1)
         for bad in (b"", whole[:-1], whole[:20] + b"\1" + whole[21:], broken_row):
             with pytest.raises(FlussError) as failed:
-                await bucket.keys.put(KvPut(bad), Acks.ALL)
+                await bucket.kv.put(KvPut(bad), Acks.ALL)
             assert failed.value.code is ErrorCode.CORRUPT_RECORD
         assert bucket.log.end_offset == 0
         with pytest.raises(FlussError) as failed:
-            await bucket.keys.put(KvPut(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
+            await bucket.kv.put(KvPut(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
         assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_prefix_lookup_returns_rows_in_key_order(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "x", number) for number in (0x1FF, 0x100, 0x200, 0x180, 0xFF)))
         prefixes = [b"\0\0\1", b"\0\0\3", b"\xff"]
-        found = await bucket.keys.lookup_prefixes(prefixes, 1000)
+        found = await bucket.kv.lookup_prefixes(prefixes, 1000)
         assert [[bucket.decoded(value)[0] for value in each] for each in found] == [[0x100, 0x180, 0x1FF], [], []]
         size = sum(map(len, found[0]))
-        assert await bucket.keys.lookup_prefixes(prefixes, size) == found
+        assert await bucket.kv.lookup_prefixes(prefixes, size) == found
         with pytest.raises(FlussError) as failed:
-            await bucket.keys.lookup_prefixes(prefixes, size - 1)
+            await bucket.kv.lookup_prefixes(prefixes, size - 1)
         assert failed.value.code is ErrorCode.RECORD_TOO_LARGE
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_scan_reads_a_snapshot_in_key_order(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "row", number) for number in range(100, 0, -1)))
-        scan = bucket.keys.scan()
+        scan = bucket.kv.scan()
         await bucket.put(5, (1, "changed", 0), (200, "new", 0))
         assert scan.log_offset == 100
         rows, has_more = [], True
@@ -265,12 +265,12 @@ class KvBucketContract:
             rows += bucket.rows_of(batch)
         scan.close()
         assert rows == [(number, "row", number) for number in range(1, 101)]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_scan_returns_at_least_one_row_and_at_most_its_limit(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "row", number) for number in range(10)))
-        scan = bucket.keys.scan(limit=3)
+        scan = bucket.kv.scan(limit=3)
         sizes = []
         has_more = True
         while has_more:
@@ -279,30 +279,30 @@ class KvBucketContract:
         scan.close()
         scan.close()
         assert sizes == [1, 1, 1]
-        full_scan = bucket.keys.scan(limit=100)
+        full_scan = bucket.kv.scan(limit=100)
         batch, has_more = full_scan.next(1 << 20)
         assert (len(bucket.rows_of(batch)), has_more) == (10, False)
         full_scan.close()
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_scan_of_empty_bucket_returns_no_rows(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
-        scan = bucket.keys.scan()
+        scan = bucket.kv.scan()
         batch, has_more = scan.next(1024)
         assert (bucket.rows_of(batch), has_more, scan.log_offset) == ([], False, 0)
         scan.close()
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_changes_missing_from_the_index_are_replayed_from_the_log(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1), (2, "b", 2))
         await bucket.put((1, "c", 3), 2, (3, "d", 4))
-        await bucket.keys.close()
+        await bucket.kv.close()
         again = await self.open(open_index, log=bucket.log)
         assert [await again.row(key) for key in (1, 2, 3)] == [(1, "c", 3), None, (3, "d", 4)]
-        assert again.keys.row_count == 2
-        assert again.keys.scan().log_offset == bucket.log.end_offset
-        await again.keys.close()
+        assert again.kv.row_count == 2
+        assert again.kv.scan().log_offset == bucket.log.end_offset
+        await again.kv.close()
 
     async def test_opening_fails_if_the_log_lacks_changes_missing_from_the_index(self) -> None:
         bucket = await self.open(MemoryIndex)
@@ -312,7 +312,7 @@ class KvBucketContract:
         with pytest.raises(FlussError) as failed:
             await self.open(MemoryIndex, log=bucket.log)
         assert failed.value.code is ErrorCode.KV_STORAGE
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_partial_updates_change_only_their_columns(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -325,7 +325,7 @@ class KvBucketContract:
         await bucket.put(1, columns=[0, 2])
         assert await bucket.row(1) is None
         assert [change[0] for change in await bucket.changelog()] == ["+I", "-U", "+U", "-U", "+U", "-D"]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     @pytest.mark.parametrize("columns", [[1], [0, 5], [-1, 0]])
     async def test_invalid_target_columns_are_rejected(self, open_index: OpenIndex, columns: list[int]) -> None:
@@ -333,7 +333,7 @@ class KvBucketContract:
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1), columns=columns)
         assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_first_row_merge_engine_keeps_the_first_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.merge-engine": "first_row"})
@@ -343,7 +343,7 @@ class KvBucketContract:
         assert await bucket.changelog() == [("+I", 1, "a", 1)]
         await bucket.put((1, "undone", 0), mode=MergeMode.OVERWRITE)
         assert await bucket.row(1) == (1, "undone", 0)
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_versioned_merge_engine_keeps_the_newest_version(self, open_index: OpenIndex) -> None:
         properties = {"table.merge-engine": "VERSIONED", "table.merge-engine.versioned.ver-column": "n"}
@@ -351,7 +351,7 @@ class KvBucketContract:
         await bucket.put((1, "no version", None), (1, "five", 5), (1, "four", 4), (1, "none", None), (1, "also", 5))
         assert await bucket.row(1) == (1, "also", 5)
         assert [change[0] for change in await bucket.changelog()] == ["+I", "-U", "+U", "-U", "+U"]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_deletes_can_be_disabled(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.delete.behavior": "DISABLE"})
@@ -360,7 +360,7 @@ class KvBucketContract:
             await bucket.put(1)
         assert failed.value.code is ErrorCode.DELETION_DISABLED
         assert await bucket.row(1) == (1, "a", 1)
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_aggregation_merge_engine_aggregates_columns(self, open_index: OpenIndex) -> None:
         def column(name: str, root: str, function: str | None = None, **parameters: str) -> dict[str, Any]:
@@ -392,7 +392,7 @@ class KvBucketContract:
         assert await bucket.row(1) == (1, 111, 7, "a|b", "x", True, "q")
         await bucket.put(1)
         assert await bucket.row(1) is not None
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_wal_changelog_image_has_only_the_new_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.changelog.image": "WAL"})
@@ -407,11 +407,11 @@ class KvBucketContract:
             ("+U", 1, "e", 5),
         ]
         assert await bucket.row(1) == (1, "e", 5)
-        assert bucket.keys.row_count is None
-        await bucket.keys.close()
+        assert bucket.kv.row_count is None
+        await bucket.kv.close()
         replayed = await self.open(MemoryIndex, log=bucket.log, properties={"table.changelog.image": "WAL"})
-        assert (await replayed.row(1), replayed.keys.row_count) == ((1, "e", 5), None)
-        await replayed.keys.close()
+        assert (await replayed.row(1), replayed.kv.row_count) == ((1, "e", 5), None)
+        await replayed.kv.close()
 
     async def test_auto_increment_numbers_new_keys(self, open_index: OpenIndex) -> None:
         schema = Schema.of([("k", KEY), ("id", LONG), ("name", TEXT)], primary_key=["k"], auto_increment="id")
@@ -424,22 +424,22 @@ class KvBucketContract:
             with pytest.raises(FlussError) as failed:
                 await bucket.put((14, 7, "x"), columns=columns)
             assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
     async def test_lookup_or_insert_creates_absent_keys(self, open_index: OpenIndex, format_: str) -> None:
         schema = Schema.of([("k", KEY), ("id", LONG), ("t", TEXT)], primary_key=["t", "k"], auto_increment="id")
         bucket = await self.open(open_index, schema, {"table.kv.format": format_})
         key, other = b"\x02ab\x07", b"\x00\xff\xff\xff\xff\x0f"
-        found = await bucket.keys.lookup_or_insert([key, other, key])
+        found = await bucket.kv.lookup_or_insert([key, other, key])
         assert [bucket.decoded(value or b"") for value in found] == [(7, 1, "ab"), (-1, 2, ""), (7, 1, "ab")]
-        assert await bucket.keys.lookup_or_insert([key]) == await bucket.keys.lookup([key])
+        assert await bucket.kv.lookup_or_insert([key]) == await bucket.kv.lookup([key])
         assert bucket.log.end_offset == 2
         for bad in (b"", b"\x09ab\x07", key + b"\0"):
             with pytest.raises(FlussError) as failed:
-                await bucket.keys.lookup_or_insert([bad])
+                await bucket.kv.lookup_or_insert([bad])
             assert failed.value.code is ErrorCode.CORRUPT_RECORD
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_rows_of_an_older_schema_are_read_with_the_newer_one(self, open_index: OpenIndex) -> None:
         schemas = {1: PLAIN}
@@ -458,7 +458,7 @@ class KvBucketContract:
             ("-U", 2, "b", 2, None),
             ("+U", 2, "old writer", 4, None),
         ]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_unknown_schema_is_loaded_on_put(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
@@ -466,10 +466,10 @@ class KvBucketContract:
         later = KvTable(bucket.table.settings, bucket.schemas)
         record = (key_of(1), later.layout(2).encode((1, "a", 1, "b")))
         with pytest.raises(FlussError):
-            await bucket.keys.put(KvPut(write_kv_batch([record], 3)), Acks.ALL)
-        await bucket.keys.put(KvPut(write_kv_batch([record], 2)), Acks.ALL)
+            await bucket.kv.put(KvPut(write_kv_batch([record], 3)), Acks.ALL)
+        await bucket.kv.put(KvPut(write_kv_batch([record], 2)), Acks.ALL)
         assert await bucket.row(1) == (1, "a", 1, "b")
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_indexed_row_format_is_supported(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.kv.format": "INDEXED"})
@@ -482,14 +482,14 @@ class KvBucketContract:
             ("-U", 1, "a", 10),
             ("+U", 1, "a", 11),
         ]
-        await bucket.keys.close()
+        await bucket.kv.close()
 
     async def test_closed_bucket_is_not_leader(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1))
-        await bucket.keys.close()
-        await bucket.keys.close()
-        for call in (bucket.put((1, "b", 2)), bucket.keys.lookup([key_of(1)])):
+        await bucket.kv.close()
+        await bucket.kv.close()
+        for call in (bucket.put((1, "b", 2)), bucket.kv.lookup([key_of(1)])):
             with pytest.raises(FlussError) as failed:
                 await call
             assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

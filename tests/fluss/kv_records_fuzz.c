@@ -1,11 +1,11 @@
-/* Gives `kv_records.c` records of all kinds, in memory that ends where they end: a sanitizer tells what it does wrong. */
+/* Feeds `kv_records.c` random records in exactly sized memory, so that a sanitizer reports accesses beyond it. */
 #include "../../src/lakebed/fluss/kv_records.c"
 #include "chance.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* So many records, some of them longer than a length of one byte can say; now and then with a byte that is wrong. */
+/* Writes `count` records, some with a length of several bytes and sometimes with a wrong byte. */
 static size_t make(uint8_t *block, int64_t count)
 {
     size_t length = 0;
@@ -25,7 +25,7 @@ static size_t make(uint8_t *block, int64_t count)
     return length > 0 && draw(4) == 0 ? draw((uint32_t)length) : length;
 }
 
-/* Has what was read as values, at times with a byte that is wrong or cut off, put together again; whether it was. */
+/* Joins the values that were read, sometimes with a wrong or missing byte. Returns whether it succeeded. */
 static int join(const uint8_t *packed, size_t length)
 {
     if (length > 0 && draw(3) == 0)

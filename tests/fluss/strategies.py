@@ -1,4 +1,4 @@
-"""Types, schemas and rows by chance, for the property tests of streams."""
+"""Hypothesis strategies for types, schemas and rows of streams."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def schemas(draw: st.DrawFn, of: st.SearchStrategy[DataType] = types) -> Schema:
 
 
 def values(type_: DataType) -> st.SearchStrategy[Any]:
-    """Values of the type, as Python has them."""
+    """Python values of the type."""
     found = _values(type_)
     return st.none() | found if type_.is_nullable else found
 

@@ -1,4 +1,4 @@
-"""Messages of Arrow, as every client writes them."""
+"""Arrow messages in the forms that the clients write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def message(rows: pa.RecordBatch, compression: str) -> bytes:
 
 
 def as_java_writes_it(written: bytes) -> bytes:
-    """With buffers of nothing as eight zeros, each at the end of the body."""
+    """Replace each empty buffer with eight zeros at the end of the body."""
     changed = bytearray(written)
     parsed = ArrowMessage.parse(memoryview(changed))
     added = 0
@@ -31,23 +31,23 @@ def as_java_writes_it(written: bytes) -> bytes:
     assert added
     metadata, body = bytes(changed[: -len(parsed.body)]), bytes(parsed.body)
     lengths = (len(body).to_bytes(8, "little"), (len(body) + added).to_bytes(8, "little"))
-    # The body's own length is before the places of buffers.
+    # The length of the body precedes the positions of the buffers.
     return metadata.replace(*lengths, 1) + body + bytes(added)
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_buffers_of_nothing_are_read_however_they_are_written(compression: str) -> None:
+def test_empty_buffers_of_java_and_arrow_are_read(compression: str) -> None:
     rows = pa.record_batch([pa.array([1, 2], pa.int32()), pa.array(["", ""])], schema=SCHEMA)
     written = message(rows, compression)
     assert read_rows(written, SCHEMA).equals(rows)
-    of_java = as_java_writes_it(written)
+    from_java = as_java_writes_it(written)
     if compression == "lz4":
         with pytest.raises(OSError, match=r"(?i)lz4"):
-            pa.ipc.read_record_batch(pa.py_buffer(of_java), SCHEMA)
-    assert read_rows(memoryview(of_java), SCHEMA).equals(rows)
+            pa.ipc.read_record_batch(pa.py_buffer(from_java), SCHEMA)
+    assert read_rows(memoryview(from_java), SCHEMA).equals(rows)
 
 
 @pytest.mark.parametrize("body", [b"", b"no message", b"\xff\xff\xff\xff\x10\0\0\0" + bytes(16)])
-def test_what_is_no_message_is_refused(body: bytes) -> None:
+def test_invalid_messages_are_rejected(body: bytes) -> None:
     with pytest.raises((OSError, ValueError, EOFError)):
         read_rows(body, SCHEMA)

@@ -28,6 +28,8 @@ def test_every_schema_has_an_arrow_schema(schema: Schema) -> None:
         (7, pa.time64("ns"), pa.timestamp("ns")),
     ],
 )
-def test_the_unit_of_time_is_the_least_that_says_it(precision: int, time: pa.DataType, timestamp: pa.DataType) -> None:
+def test_time_unit_is_the_coarsest_that_keeps_the_precision(
+    precision: int, time: pa.DataType, timestamp: pa.DataType
+) -> None:
     assert arrow_type(DataType(TypeRoot.TIME, precision=precision)) == time
     assert arrow_type(DataType(TypeRoot.TIMESTAMP, precision=precision)) == timestamp

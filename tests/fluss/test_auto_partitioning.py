@@ -37,7 +37,7 @@ def ms(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("unit", "due", "over"),
+    ("unit", "due", "expired"),
     [
         ("HOUR", ["2024123123", "2025010100"], "2024123115"),
         ("DAY", ["20241231", "20250101"], "20241223"),
@@ -46,13 +46,13 @@ def ms(text: str) -> int:
         ("YEAR", ["2024", "2025"], "2016"),
     ],
 )
-def test_names(unit: str, due: list[str], over: str) -> None:
+def test_due_and_expired_names_per_unit(unit: str, due: list[str], expired: str) -> None:
     found, now_ms = strategy(time_unit=unit), ms("2024-12-31T23:30:00+00:00")
     assert found.due(now_ms) == due
-    assert found.expired([over, *due], now_ms) == [over]
+    assert found.expired([expired, *due], now_ms) == [expired]
 
 
-def test_the_oldest_that_is_kept() -> None:
+def test_retention_keeps_the_newest_partitions() -> None:
     found, now_ms = strategy(num_retention="2"), ms("2024-03-01T10:00:00+00:00")
     names = ["20240227", "20240228", "20240229", "20240301", "20240302", "19990101", "byhand", "2024"]
     assert found.expired(names, now_ms) == ["19990101", "20240227"]
@@ -60,13 +60,13 @@ def test_the_oldest_that_is_kept() -> None:
     assert strategy(num_retention="-1").expired(names, now_ms) == []
 
 
-def test_a_zone_has_its_own_days() -> None:
+def test_days_follow_the_time_zone() -> None:
     now_ms = ms("2024-06-30T20:00:00+00:00")
     assert strategy(time_zone="Asia/Tokyo").due(now_ms) == ["20240701", "20240702"]
     assert strategy(time_zone="America/New_York").due(now_ms) == ["20240630", "20240701"]
 
 
-def test_formats_of_their_own() -> None:
+def test_custom_time_formats() -> None:
     now_ms = ms("2024-06-30T20:00:00+00:00")
     assert strategy(time_format="yyyy-MM-dd").due(now_ms)[0] == "2024-06-30"
     assert strategy(time_unit="HOUR", time_format="yyyy_MM_dd-HH").due(now_ms)[0] == "2024_06_30-20"
@@ -88,13 +88,13 @@ def test_formats_of_their_own() -> None:
         {"key": "n"},
     ],
 )
-def test_what_cannot_be(bad: dict[str, str]) -> None:
+def test_invalid_options_are_rejected(bad: dict[str, str]) -> None:
     with pytest.raises(FlussError) as caught:
         AutoPartitionStrategy.of(*definition(bad))
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_several_keys() -> None:
+def test_several_partition_keys_require_a_time_key() -> None:
     keys = ("day", "region")
     with pytest.raises(FlussError):
         AutoPartitionStrategy.of(*definition({}, keys))
@@ -105,7 +105,7 @@ def test_several_keys() -> None:
     assert found.due(0) == []
 
 
-def test_dates_are_days() -> None:
+def test_date_columns_support_days_only() -> None:
     for bad in ({"time_unit": "MONTH"}, {"time_format": "yyyyMMdd"}):
         with pytest.raises(FlussError):
             AutoPartitionStrategy.of(*definition(bad, type_=DATE))
@@ -113,12 +113,14 @@ def test_dates_are_days() -> None:
         AutoPartitionStrategy.of(*definition({}, type_=DataType(TypeRoot.INT)))
 
 
-def test_what_is_not_partitioned_by_itself() -> None:
+def test_table_without_auto_partitioning_has_no_strategy() -> None:
     assert AutoPartitionStrategy.of(definition({})[0], ("day",), {}) is None
 
 
 @given(moments, st.sampled_from(list(AutoPartitionTimeUnit)), zones, st.integers(0, 5), st.integers(0, 9))
-def test_nothing_due_is_over(moment: datetime, unit: AutoPartitionTimeUnit, zone: str, ahead: int, kept: int) -> None:
+def test_due_partitions_are_never_expired(
+    moment: datetime, unit: AutoPartitionTimeUnit, zone: str, ahead: int, kept: int
+) -> None:
     found = strategy(time_unit=unit, time_zone=zone, num_precreate=str(ahead), num_retention=str(kept))
     now_ms = int(moment.timestamp() * 1000)
     due = found.due(now_ms)
@@ -129,14 +131,14 @@ def test_nothing_due_is_over(moment: datetime, unit: AutoPartitionTimeUnit, zone
 
 
 @given(moments, st.sampled_from(list(AutoPartitionTimeUnit)), zones)
-def test_names_sort_as_their_times_do(moment: datetime, unit: AutoPartitionTimeUnit, zone: str) -> None:
+def test_partition_names_sort_by_time(moment: datetime, unit: AutoPartitionTimeUnit, zone: str) -> None:
     found = strategy(time_unit=unit, time_zone=zone)
     names = [found.name(moment + timedelta(days=days)) for days in (-400, -40, -2, 0, 2, 40, 400)]
     assert names == sorted(names)
 
 
 @given(moments, zones)
-def test_the_days_that_are_kept_are_all_days(moment: datetime, zone: str) -> None:
+def test_retention_counts_calendar_days(moment: datetime, zone: str) -> None:
     found = strategy(time_zone=zone, num_retention="7")
     today = moment.astimezone(ZoneInfo(zone)).date()
     days = [f"{today - timedelta(days=back):%Y%m%d}" for back in range(12)]

@@ -11,7 +11,7 @@ records = st.lists(st.tuples(st.binary(max_size=200), st.none() | st.binary(min_
 
 
 @given(records, st.integers(0, 2**15 - 1), st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1))
-def test_a_batch_is_what_was_written(
+def test_batch_survives_serialization(
     given_: list[tuple[bytes, bytes | None]], schema_id: int, writer_id: int, sequence: int
 ) -> None:
     batch = read_kv_batch(memoryview(write_kv_batch(given_, schema_id, writer_id, sequence)))
@@ -24,7 +24,7 @@ def test_a_batch_is_what_was_written(
 
 
 @given(records, st.data())
-def test_a_batch_that_was_changed_is_corrupt(given_: list[tuple[bytes, bytes | None]], data: st.DataObject) -> None:
+def test_changed_batch_is_corrupt(given_: list[tuple[bytes, bytes | None]], data: st.DataObject) -> None:
     whole = write_kv_batch(given_, 1)
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = bytearray(whole)

@@ -1,4 +1,4 @@
-"""`kv_records.c` reads and writes what is read and written row by row, and nothing beyond its memory."""
+"""`kv_records.c` gives the same results as the Python code, and stays within its memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ records = st.lists(st.tuples(pieces, st.none() | pieces.filter(len)), max_size=6
 
 @pytest.fixture(scope="module", autouse=True)
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is in the tree now, whatever was built before."""
+    """Build the library from the current source."""
     path = compiled(KV_RECORDS, tmp_path_factory.mktemp("keys"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kv_records, "load_library", lambda: load_library(path))
@@ -45,7 +45,7 @@ def _one_by_one(data: bytes, size: int, count: int, schema_id: int) -> object:
 
 @settings(deadline=None)
 @given(records, st.integers(-(2**15), 2**15 - 1))
-def test_whole_batches_are_read_by_the_library(given_: list[tuple[bytes, bytes | None]], schema_id: int) -> None:
+def test_valid_batches_are_read_by_the_library(given_: list[tuple[bytes, bytes | None]], schema_id: int) -> None:
     data = write_kv_batch(given_, schema_id)
     found = scan_records(data, kv_batches._HEADER.size, len(data), len(given_), schema_id)
     assert found is not None
@@ -56,7 +56,7 @@ def test_whole_batches_are_read_by_the_library(given_: list[tuple[bytes, bytes |
 @settings(deadline=None)
 @given(records, st.data())
 @example([(b"k" * 200, b"row")], None)
-def test_what_is_damaged_is_read_the_same_or_left(
+def test_damaged_batches_are_read_alike_or_rejected(
     given_: list[tuple[bytes, bytes | None]], data: st.DataObject | None
 ) -> None:
     batch = bytearray(write_kv_batch(given_, 1))
@@ -75,7 +75,7 @@ def test_what_is_damaged_is_read_the_same_or_left(
 @settings(deadline=None)
 @given(st.lists(pieces, max_size=20))
 @example([b""] * 70_000)
-def test_values_are_joined_as_they_are_one_by_one(values: list[bytes]) -> None:
+def test_joined_values_equal_those_of_python(values: list[bytes]) -> None:
     joined = join_values(values)
     assert joined == b"".join(len(value).to_bytes(4, "little") + value for value in values)
     with pytest.MonkeyPatch.context() as patch:
@@ -91,7 +91,7 @@ def _batch(values: list[bytes]) -> list[bytes]:
     return batch.pieces()
 
 
-def test_without_the_library_batches_are_read_all_the_same(
+def test_batches_are_read_without_the_library(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read() -> KvRecordBatch:
@@ -109,6 +109,6 @@ def test_without_the_library_batches_are_read_all_the_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_it_stays_within_its_memory(tmp_path: Path, seed: int) -> None:
-    # Records that are read are among them, or it shows nothing.
+def test_library_stays_within_its_memory(tmp_path: Path, seed: int) -> None:
+    # Enough of the records must be valid.
     assert fuzzed(FUZZ, tmp_path, rounds=100_000, seed=seed) > 10_000

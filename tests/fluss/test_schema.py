@@ -25,11 +25,11 @@ def column(name: str, type_: str = "INTEGER", **others: object) -> dict[str, obj
 
 @pytest.mark.slow
 @given(schemas())
-def test_a_schema_is_what_its_document_says(schema: Schema) -> None:
+def test_schema_survives_its_document(schema: Schema) -> None:
     assert Schema.parse(json.loads(json.dumps(schema.document()))) == schema
 
 
-def test_columns_without_ids_are_numbered_with_what_is_in_them() -> None:
+def test_columns_and_nested_fields_without_ids_are_numbered() -> None:
     row = {"type": "ROW", "fields": [{"name": "x", "field_type": {"type": "STRING"}}]}
     schema = Schema.parse(document(column("a"), {"name": "b", "data_type": row}, column("c")))
     assert [each.id for each in schema.columns] == [0, 1, 3]
@@ -37,20 +37,20 @@ def test_columns_without_ids_are_numbered_with_what_is_in_them() -> None:
     assert schema.highest_field_id == 3
 
 
-def test_ids_that_are_given_are_kept_and_not_given_twice() -> None:
+def test_given_ids_are_kept_and_not_reused() -> None:
     schema = Schema.parse(document(column("a", id=4), column("b"), highest_field_id=7))
     assert [each.id for each in schema.columns] == [4, 8]
     assert schema.with_column("c", INT).columns[-1].id == 9
 
 
-def test_columns_of_the_key_have_no_null() -> None:
+def test_key_columns_are_not_nullable() -> None:
     schema = Schema.parse(document(column("a"), column("b"), primary_key=["b"]))
     assert schema.has_primary_key
     assert schema.key_positions == (1,)
     assert [each.type.is_nullable for each in schema.columns] == [True, False]
 
 
-def test_an_added_column_is_the_last_and_can_be_null() -> None:
+def test_added_column_is_last_and_nullable() -> None:
     schema = Schema.of([("a", INT), ("b", STRING)], primary_key=["a"])
     grown = schema.with_column("c", INT, comment="new")
     assert grown.columns[:2] == schema.columns
@@ -61,7 +61,7 @@ def test_an_added_column_is_the_last_and_can_be_null() -> None:
         schema.with_column("a", INT)
 
 
-def test_a_counted_column_and_functions_survive_the_document() -> None:
+def test_auto_increment_and_aggregations_survive_the_document() -> None:
     schema = Schema.parse(
         document(
             column("k"),
@@ -99,7 +99,7 @@ def test_a_counted_column_and_functions_survive_the_document() -> None:
         document(column("a"), column("b", agg_function={"type": "sum", "parameters": {"x": "y"}}), primary_key=["a"]),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused(bad: object) -> None:
+def test_invalid_schemas_are_rejected(bad: object) -> None:
     with pytest.raises(FlussError) as failed:
         Schema.parse(bad)
     assert failed.value.code is ErrorCode.INVALID_TABLE

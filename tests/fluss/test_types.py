@@ -12,16 +12,16 @@ from .strategies import types
 
 
 @given(types)
-def test_a_type_is_what_its_document_says(type_: DataType) -> None:
+def test_type_survives_its_document(type_: DataType) -> None:
     assert parse_type(json.loads(json.dumps(write_type(type_)))) == type_
 
 
-def test_null_is_written_only_where_there_is_none() -> None:
+def test_nullability_is_written_only_if_false() -> None:
     assert write_type(DataType(TypeRoot.INT)) == {"type": "INTEGER"}
     assert write_type(DataType(TypeRoot.INT, is_nullable=False)) == {"type": "INTEGER", "nullable": False}
 
 
-def test_what_a_document_leaves_out_has_its_default() -> None:
+def test_omitted_type_parameters_have_defaults() -> None:
     assert parse_type({"type": "TIMESTAMP_WITHOUT_TIME_ZONE"}).precision == 6
     assert parse_type({"type": "TIME_WITHOUT_TIME_ZONE"}).precision == 0
     decimal = parse_type({"type": "DECIMAL"})
@@ -47,13 +47,13 @@ def test_what_a_document_leaves_out_has_its_default() -> None:
         {"type": "ROW", "fields": [{"field_type": {"type": "STRING"}}]},
     ],
 )
-def test_a_document_that_names_no_type_is_refused(document: object) -> None:
+def test_invalid_type_documents_are_rejected(document: object) -> None:
     with pytest.raises(FlussError) as failed:
         parse_type(document)
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
-def test_a_type_without_end_is_refused() -> None:
+def test_too_deeply_nested_type_is_rejected() -> None:
     document: dict[str, object] = {"type": "INTEGER"}
     for _ in range(100):
         document = {"type": "ARRAY", "element_type": document}
@@ -61,7 +61,7 @@ def test_a_type_without_end_is_refused() -> None:
         parse_type(document)
 
 
-def test_a_type_is_spelled_as_people_write_it() -> None:
+def test_types_are_formatted_as_sql() -> None:
     row = DataType(TypeRoot.ROW, fields=(RowField("a", DataType(TypeRoot.INT, is_nullable=False)),))
     type_ = DataType(TypeRoot.MAP, key=DataType(TypeRoot.CHAR, length=3), value=DataType(TypeRoot.ARRAY, element=row))
     assert str(type_) == "MAP<CHAR(3), ARRAY<ROW<a INT NOT NULL>>>"

@@ -1,4 +1,4 @@
-"""Worlds of streams, on each kind of metadata store and on the lighter one."""
+"""Fixtures of stream services, on every kind of metadata store or on SQLite alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["address"]
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that moves when told to."""
+    """A clock that only tests advance."""
     return ManualClock()
 
 
@@ -34,7 +34,7 @@ async def world(address: str, clock: ManualClock) -> AsyncIterator[StreamWorld]:
 
 @pytest.fixture
 async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[StreamWorld]:
-    """On SQLite, for rules that the stores have no part in."""
+    """On SQLite, for rules that do not depend on the store."""
     store = await open_migrated_file(tmp_path / "meta.db")
     try:
         yield StreamWorld(store, clock)

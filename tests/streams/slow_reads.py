@@ -1,4 +1,4 @@
-"""A metadata store whose reads can be held back after they have found what they return."""
+"""A metadata store that can delay the result of a read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 class SlowReads:
-    """Implements `MetaStore` on another. Rows arrive late, as from a database that is busy or far away."""
+    """Wraps a `MetaStore`: a row that was read can arrive late, as from a busy database."""
 
     def __init__(self, store: MetaStore) -> None:
         self._store = store
         self.is_held = False
-        """Whether the next read is held back."""
+        """Whether to delay the next read."""
 
         self.has_read = asyncio.Event()
-        """A read that is held back has its row."""
+        """Set when the delayed read has its row."""
 
         self.may_return = asyncio.Event()
 
@@ -47,4 +47,4 @@ class SlowReads:
         await self._store.sync()
 
     async def close(self) -> None:
-        """The store has another owner."""
+        """The owner of the wrapped store closes it."""

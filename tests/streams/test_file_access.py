@@ -1,4 +1,4 @@
-"""Keys to files of streams: for whom, to what, and for how long the same ones."""
+"""Credentials for stream files: their scope, lifetime and reuse."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lakebed.streams.seam import TableBucket
 
 from .world import ACCOUNT, StreamWorld, caller_of
 
-PLACE = FileLocation("s3://lake/p", "lake", "p/streams", "us-east-1", "https://s3.example", True)
+LOCATION = FileLocation("s3://lake/p", "lake", "p/streams", "us-east-1", "https://s3.example", True)
 READ = "streams:Read"
 
 
-class Maker:
-    """Keys with numbers; what they were made for."""
+class FakeIssuer:
+    """Issues numbered credentials and records their session names and policies."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,35 +42,35 @@ class Maker:
 
 
 @pytest.fixture
-def maker(light_world: StreamWorld) -> Maker:
-    return Maker(light_world.clock)
+def issuer(light_world: StreamWorld) -> FakeIssuer:
+    return FakeIssuer(light_world.clock)
 
 
 @pytest.fixture
-def access(light_world: StreamWorld, maker: Maker) -> FileAccess:
-    return FileAccess(light_world.clock, light_world.authorizer, light_world.tables, PLACE, maker)
+def access(light_world: StreamWorld, issuer: FakeIssuer) -> FileAccess:
+    return FileAccess(light_world.clock, light_world.authorizer, light_world.tables, LOCATION, issuer)
 
 
 def reader(*statements: tuple[str, str], name: str = "ann") -> Caller:
-    """Somebody with these effects on reading what is named below `streams/`."""
-    said = [
+    """A caller with these effects on reading the resources below `streams/`."""
+    allowed_statements = [
         {"Effect": effect, "Action": READ, "Resource": f"arn:aws:lakebed:::streams{where}"}
         for effect, where in statements
     ]
-    document = json.dumps({"Version": "2012-10-17", "Statement": said}).encode()
+    document = json.dumps({"Version": "2012-10-17", "Statement": allowed_statements}).encode()
     arn = f"arn:aws:iam::{ACCOUNT}:user/{name}"
-    return caller_of(Principal(name, ACCOUNT, arn, policies=(document,) if said else ()))
+    return caller_of(Principal(name, ACCOUNT, arn, policies=(document,) if allowed_statements else ()))
 
 
-def opened(maker: Maker) -> list[str]:
-    """What the last keys open, in the bucket."""
-    (statement,) = json.loads(maker.made[-1][1])["Statement"]
+def allowed(issuer: FakeIssuer) -> list[str]:
+    """The resources that the last policy allows, relative to the bucket."""
+    (statement,) = json.loads(issuer.made[-1][1])["Statement"]
     assert (statement["Effect"], statement["Action"]) == ("Allow", "s3:GetObject")
     return [each.removeprefix("arn:aws:s3:::lake/") for each in statement["Resource"]]
 
 
-async def test_keys_open_the_folders_of_tables_that_may_be_read(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_credentials_cover_the_folders_of_readable_tables(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     orders = await light_world.table("orders")
     keyed = await light_world.table("keyed", key=["id"])
@@ -78,31 +78,31 @@ async def test_keys_open_the_folders_of_tables_that_may_be_read(
     grant = await access.grant(reader(("Allow", "/fluss/orders"), ("Allow", "/fluss/keyed")))
     assert grant is not None
     assert grant.tables == frozenset({orders.id, keyed.id})
-    assert opened(maker) == [
+    assert allowed(issuer) == [
         f"p/streams/log/fluss/orders-{orders.id}/*",
         f"p/streams/log/fluss/keyed-{keyed.id}/*",
         f"p/streams/kv/{keyed.id}/*",
     ]
-    assert maker.made[-1][0] == "user-ann"
+    assert issuer.made[-1][0] == "user-ann"
     assert grant.covers(orders.id)
     assert not grant.covers(other.id)
     assert not grant.is_expired(light_world.clock.now_ms())
-    assert grant.is_expired(grant.until_ms - 1000), "keys that are nearly over are relied on by nobody"
+    assert grant.is_expired(grant.until_ms - 1000), "credentials count as expired shortly before their end"
 
 
-async def test_what_is_opened_is_where_logs_are(light_world: StreamWorld, access: FileAccess, maker: Maker) -> None:
+async def test_policy_covers_log_folders(light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer) -> None:
     table = await light_world.table("orders")
     await access.grant(reader(("Allow", "/fluss/*")))
-    (folder,) = opened(maker)
-    for place in (
+    (folder,) = allowed(issuer)
+    for location in (
         LogLocation(TableBucket(table.id, None, 3), "fluss", "orders"),
         LogLocation(TableBucket(table.id, 8, 0), "fluss", "orders", "2026"),
     ):
-        assert f"p/streams/{place.folder}/segment".startswith(folder.removesuffix("*"))
+        assert f"p/streams/{location.folder}/segment".startswith(folder.removesuffix("*"))
 
 
-async def test_a_table_that_is_denied_is_not_opened_by_a_right_to_all(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_deny_statement_overrides_permission_on_all_tables(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     orders, secrets = await light_world.table("orders"), await light_world.table("secrets")
     caller = reader(("Allow", ""), ("Allow", "/*"), ("Deny", "/fluss/secrets"))
@@ -111,32 +111,32 @@ async def test_a_table_that_is_denied_is_not_opened_by_a_right_to_all(
     assert grant.tables == frozenset({orders.id})
     assert not await access.covers(caller, secrets.id)
     assert await access.covers(caller, orders.id)
-    assert "secrets" not in maker.made[-1][1]
+    assert "secrets" not in issuer.made[-1][1]
 
 
-async def test_keys_of_root_open_tables_that_come_later(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_credentials_of_root_cover_later_tables(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     grant = await access.grant(light_world.root)
     assert grant is not None
-    assert opened(maker) == ["p/streams/*"]
+    assert allowed(issuer) == ["p/streams/*"]
     table = await light_world.table("later")
     assert grant.covers(table.id)
 
 
 @pytest.mark.parametrize("where", ["", "/fluss/nothing"])
-async def test_who_reads_no_table_gets_no_keys(
-    light_world: StreamWorld, access: FileAccess, maker: Maker, where: str
+async def test_caller_without_readable_tables_gets_no_credentials(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer, where: str
 ) -> None:
     table = await light_world.table("orders")
     grant = await access.grant(reader(("Allow", where)))
     assert grant == FileGrant(frozenset(), light_world.clock.now_ms() + CREDENTIAL_SECONDS * 1000)
     assert not grant.covers(table.id)
-    assert not maker.made
+    assert not issuer.made
 
 
-async def test_who_reads_more_tables_than_a_policy_can_name_gets_no_keys(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_no_credentials_if_the_policy_would_be_too_large(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     caller = reader(("Allow", "/fluss/*"))
     first = await light_world.table("t0")
@@ -148,11 +148,11 @@ async def test_who_reads_more_tables_than_a_policy_can_name_gets_no_keys(
     assert grant is not None
     assert (grant.credentials, grant.tables) == (None, frozenset())
     assert 10 < number < 59
-    assert all(len(policy) <= MAX_POLICY_CHARS for _, policy in maker.made)
+    assert all(len(policy) <= MAX_POLICY_CHARS for _, policy in issuer.made)
 
 
-async def test_the_same_keys_serve_until_half_of_their_life(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_credentials_are_reused_until_half_of_their_lifetime(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     await light_world.table("orders")
     caller = reader(("Allow", "/fluss/*"))
@@ -160,7 +160,7 @@ async def test_the_same_keys_serve_until_half_of_their_life(
     assert first == second
     light_world.clock.advance(CREDENTIAL_SECONDS / 2 - 1)
     assert await access.grant(caller) == first
-    assert len(maker.made) == 1
+    assert len(issuer.made) == 1
     light_world.clock.advance(1)
     third = await access.grant(caller)
     assert third is not None
@@ -168,59 +168,61 @@ async def test_the_same_keys_serve_until_half_of_their_life(
     assert third.until_ms - light_world.clock.now_ms() == CREDENTIAL_SECONDS * 1000
 
 
-async def test_keys_are_made_anew_for_others_and_for_other_rights(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_other_users_and_changed_permissions_get_new_credentials(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     await light_world.table("orders")
     await access.grant(reader(("Allow", "/fluss/*")))
     await access.grant(reader(("Allow", "/fluss/*"), name="bob"))
-    assert [name for name, _ in maker.made] == ["user-ann", "user-bob"]
+    assert [name for name, _ in issuer.made] == ["user-ann", "user-bob"]
     await light_world.table("more")
     await access.grant(reader(("Allow", "/fluss/*")))
-    assert len(maker.made) == 3
+    assert len(issuer.made) == 3
     await access.grant(reader(("Allow", "/fluss/orders")))
-    assert len(maker.made) == 3, "who has lost a right gets keys without it"
-    assert "more" not in maker.made[0][1]
+    assert len(issuer.made) == 3, "narrower permissions reuse no wider credentials"
+    assert "more" not in issuer.made[0][1]
 
 
-async def test_keys_that_cannot_be_made_are_told_of_and_tried_again(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_failed_issue_is_reported_and_retried(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
-    maker.failure = Unavailable("token service did not answer")
+    issuer.failure = Unavailable("token service did not answer")
     with pytest.raises(FlussError, match="token service did not answer") as raised:
         await access.grant(light_world.root)
     assert raised.value.code is ErrorCode.SECURITY_TOKEN
-    maker.failure = None
+    issuer.failure = None
     grant = await access.grant(light_world.root)
     assert grant is not None
     assert grant.credentials is not None
 
 
-async def test_who_leaves_takes_keys_from_nobody(light_world: StreamWorld, access: FileAccess, maker: Maker) -> None:
-    leaving = asyncio.create_task(access.grant(light_world.root))
-    staying = asyncio.create_task(access.grant(light_world.root))
+async def test_cancelled_request_does_not_cancel_a_concurrent_one(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
+) -> None:
+    cancelled = asyncio.create_task(access.grant(light_world.root))
+    waiting = asyncio.create_task(access.grant(light_world.root))
     while not access._pending:
         await asyncio.sleep(0)
-    leaving.cancel()
-    assert await staying is not None
-    assert leaving.cancelled()
-    assert len(maker.made) == 1
+    cancelled.cancel()
+    assert await waiting is not None
+    assert cancelled.cancelled()
+    assert len(issuer.made) == 1
 
 
-async def test_who_does_not_send_session_tokens_gets_no_keys(
-    light_world: StreamWorld, access: FileAccess, maker: Maker
+async def test_client_without_session_tokens_gets_no_credentials(
+    light_world: StreamWorld, access: FileAccess, issuer: FakeIssuer
 ) -> None:
     table = await light_world.table("orders")
     grant = await access.grant(light_world.root, sends_tokens=False)
     assert grant is not None
     assert (grant.credentials, grant.tables) == (None, frozenset())
     assert not await access.covers(light_world.root, table.id, sends_tokens=False)
-    assert not maker.made
+    assert not issuer.made
 
 
-async def test_without_a_role_clients_have_access_of_their_own(light_world: StreamWorld) -> None:
+async def test_without_a_role_clients_use_their_own_storage_access(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
-    access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, PLACE)
+    access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, LOCATION)
     for sends_tokens in (True, False):
         grant = await access.grant(reader(), sends_tokens=sends_tokens)
         assert grant == FileGrant(None)
@@ -228,7 +230,7 @@ async def test_without_a_role_clients_have_access_of_their_own(light_world: Stre
         assert await access.covers(reader(), table.id, sends_tokens=sends_tokens)
 
 
-async def test_without_an_address_nobody_reads_files(light_world: StreamWorld) -> None:
+async def test_without_an_address_no_files_are_readable(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
     access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables)
     assert await access.grant(light_world.root) is None

@@ -1,4 +1,4 @@
-"""Partitions: found by id or by name, and not at all once they were dropped."""
+"""Lookup of partitions by id and by name, also after they are dropped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .world import StreamWorld
 MISSING = r"Table partition 'fluss\.orders\(p=EU\)' does not exist\."
 
 
-async def test_a_dropped_partition_is_unknown_by_its_id_and_missing_by_its_name(light_world: StreamWorld) -> None:
+async def test_dropped_partition_is_unknown_by_id_and_does_not_exist_by_name(light_world: StreamWorld) -> None:
     table = await light_world.table(partition_key=["name"])
     partitions = light_world.partitions
     await partitions.add(light_world.root, table, "EU")
@@ -34,7 +34,7 @@ async def test_a_dropped_partition_is_unknown_by_its_id_and_missing_by_its_name(
     await partitions.drop(light_world.root, *table.path, {"name": "EU"}, ignore_if_not_exists=True)
 
 
-async def test_a_partition_that_is_made_again_has_another_id(light_world: StreamWorld) -> None:
+async def test_recreated_partition_has_a_greater_id(light_world: StreamWorld) -> None:
     table = await light_world.table(partition_key=["name"])
     ids = []
     for _ in range(2):
@@ -45,9 +45,7 @@ async def test_a_partition_that_is_made_again_has_another_id(light_world: Stream
 
 
 @pytest.mark.parametrize("dropped", ["partition", "table"])
-async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remembered(
-    light_world: StreamWorld, dropped: str
-) -> None:
+async def test_partition_dropped_during_its_lookup_is_not_cached(light_world: StreamWorld, dropped: str) -> None:
     world, reads = light_world, SlowReads(light_world.store)
     partitions = StreamPartitions(reads, world.outbox, world.clock, world.authorizer, world.tables, world.configs)
 
@@ -59,31 +57,31 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
     await partitions.add(world.root, table, "EU")
     partition = await partitions.by_name(table, "EU")
     reads.is_held = True
-    looking = asyncio.create_task(partitions.by_id(partition.id))
+    lookup = asyncio.create_task(partitions.by_id(partition.id))
     await reads.has_read.wait()
     if dropped == "partition":
         await partitions.remove(world.root, table, "EU")
     else:
         await world.tables.drop(world.root, *table.path)
     reads.may_return.set()
-    for found in (looking, partitions.by_id(partition.id)):
+    for late in (lookup, partitions.by_id(partition.id)):
         with pytest.raises(FlussError) as raised:
-            await found
+            await late
         assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
-async def test_dropped_names_are_remembered_as_long_as_writers(world: StreamWorld) -> None:
+async def test_names_of_dropped_partitions_are_kept_as_long_as_writer_states(world: StreamWorld) -> None:
     table = await world.table(partition_key=["name"])
 
-    async def make_again(name: str) -> int | None:
+    async def recreate(name: str) -> int | None:
         await world.partitions.add(world.root, table, name)
         return (await world.partitions.by_name(table, name)).predecessor_dropped_ms
 
-    assert await make_again("EU") is None
+    assert await recreate("EU") is None
     await world.partitions.remove(world.root, table, "EU")
-    assert await make_again("EU") == world.clock.now_ms()
-    assert await make_again("US") is None
+    assert await recreate("EU") == world.clock.now_ms()
+    assert await recreate("US") is None
     await world.partitions.remove(world.root, table, "EU")
     world.clock.advance(8 * 24 * 3600)
-    await world.partitions.remove(world.root, table, "US")  # drops forget what is too long ago
-    assert await make_again("EU") is None
+    await world.partitions.remove(world.root, table, "US")  # a drop deletes expired names
+    assert await recreate("EU") is None

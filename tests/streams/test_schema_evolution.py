@@ -27,7 +27,7 @@ def refused(reason: ErrorCode = ErrorCode.INVALID_ALTER_TABLE) -> pytest.RaisesE
     return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
-def test_columns_come_behind_the_last_in_their_order() -> None:
+def test_added_columns_are_last_and_in_order() -> None:
     after = with_columns(LOG, [AddColumn("a", INT, comment="first"), AddColumn("b", STRING)])
     assert after.names == ("id", "name", "a", "b")
     assert [column.id for column in after.columns] == [0, 1, 2, 3]
@@ -35,17 +35,17 @@ def test_columns_come_behind_the_last_in_their_order() -> None:
     assert after.columns[:2] == LOG.columns
 
 
-def test_nested_fields_have_ids_of_their_own() -> None:
+def test_nested_fields_get_ids() -> None:
     row = DataType(TypeRoot.ROW, fields=(RowField("x", INT), RowField("y", STRING)))
     after = with_columns(LOG, [AddColumn("point", row), AddColumn("last", INT)])
     assert after.columns[2].type.nested_ids() == [3, 4]
     assert after.columns[3].id == 5
-    # Asked for once more, without the ids that nobody but the server knows.
+    # Requested again without the ids, which only the server assigns.
     assert with_columns(after, [AddColumn("point", row)]) is after
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "added",
     [
         AddColumn("a", INT, ColumnPosition.FIRST),
         AddColumn("a", INT, ColumnPosition.AFTER),
@@ -58,19 +58,19 @@ def test_nested_fields_have_ids_of_their_own() -> None:
         AddColumn("", INT),
     ],
 )
-def test_what_is_not_added(wanted: AddColumn) -> None:
+def test_invalid_columns_are_rejected(added: AddColumn) -> None:
     with refused():
-        with_columns(LOG, [wanted])
+        with_columns(LOG, [added])
 
 
-def test_columns_of_aggregating_tables() -> None:
+def test_added_columns_can_aggregate_if_their_type_allows() -> None:
     total = Aggregation(AggregationFunction.SUM)
     assert with_columns(KEYED, [AddColumn("a", INT, aggregation=total)]).columns[2].aggregation == total
     with refused():
         with_columns(KEYED, [AddColumn("a", STRING, aggregation=total)])
 
 
-def test_options() -> None:
+def test_option_changes() -> None:
     before = {"a": "1", "list": "x, y"}
     changes = [
         OptionChange("a", AlterConfigOp.DELETE),
@@ -86,12 +86,12 @@ def test_options() -> None:
 
 
 @pytest.mark.parametrize("change", [OptionChange("a", AlterConfigOp.SET), OptionChange("a", 9, "x")])
-def test_what_is_no_change(change: OptionChange) -> None:
+def test_invalid_option_changes_are_rejected(change: OptionChange) -> None:
     with refused():
         changed_options({}, [change])
 
 
-def test_options_of_tables_that_stay() -> None:
+def test_immutable_unknown_and_invalid_options_are_rejected() -> None:
     definition = TableDefinition(LOG)
     with refused():
         evolved(definition, changes=[OptionChange("table.log.format", AlterConfigOp.SET, "ARROW")])
@@ -101,15 +101,15 @@ def test_options_of_tables_that_stay() -> None:
         evolved(definition, changes=[OptionChange("table.log.ttl", AlterConfigOp.SET, "soon")])
 
 
-def test_a_table_of_more_buckets_than_new_ones_may_have_can_change() -> None:
+def test_table_above_the_bucket_limit_can_be_altered() -> None:
     definition = TableDefinition(LOG, bucket_count=5000)
     assert evolved(definition, [AddColumn("a", INT)]).bucket_count == 5000
 
 
 @given(st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=12))
-def test_asking_twice_is_asking_once(names: list[str]) -> None:
-    wanted = [AddColumn(name, INT) for name in names]
-    once = evolved(TableDefinition(LOG), wanted)
-    assert evolved(once, wanted) is once
+def test_adding_columns_is_idempotent(names: list[str]) -> None:
+    added = [AddColumn(name, INT) for name in names]
+    once = evolved(TableDefinition(LOG), added)
+    assert evolved(once, added) is once
     assert len({column.id for column in once.schema.columns}) == len(once.schema.columns)
     assert once.schema.columns[:2] == LOG.columns

@@ -1,4 +1,4 @@
-"""Tables: what is remembered of them is never older than their last change."""
+"""The table cache is never older than the last change of a table."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ REASONS = {"id": ErrorCode.UNKNOWN_TABLE_OR_BUCKET, "path": ErrorCode.TABLE_NOT_
 
 
 @pytest.mark.parametrize("by", LOOKUPS)
-async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
-    light_world: StreamWorld, by: str
-) -> None:
+async def test_table_dropped_during_its_lookup_is_not_cached(light_world: StreamWorld, by: str) -> None:
     world, reads = light_world, SlowReads(light_world.store)
     tables = StreamTables(reads, world.outbox, world.clock, world.authorizer, world.configs)
     table = await world.table()
     reads.is_held = True
-    looking = asyncio.ensure_future(LOOKUPS[by](tables, table))
+    lookup = asyncio.ensure_future(LOOKUPS[by](tables, table))
     await reads.has_read.wait()
     await tables.drop(world.root, *table.path)
     reads.may_return.set()
-    for found in (looking, LOOKUPS[by](tables, table)):
+    for late in (lookup, LOOKUPS[by](tables, table)):
         with pytest.raises(FlussError) as raised:
-            await found
+            await late
         assert raised.value.code is REASONS[by]

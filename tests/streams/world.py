@@ -1,4 +1,4 @@
-"""What is named of streams, on a metadata store, with nothing behind it that keeps records."""
+"""Stream services over a metadata store, without logs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ROOT = root_of(ACCOUNT, "ROOTKEY")
 
 
 def caller_of(principal: Principal) -> Caller:
-    """Somebody who calls."""
+    """A caller with this principal."""
     return Caller(principal, request_id="r-1", source_ip="192.0.2.7")
 
 
 class StreamWorld:
-    """The use cases, and who calls them."""
+    """The stream services, with users to call them."""
 
     def __init__(self, store: MetaStore, clock: ManualClock) -> None:
         self.store, self.clock = store, clock
@@ -61,25 +61,25 @@ class StreamWorld:
             clock, self.tables, self.partitions, self.configs, self.root, lambda: True
         )
         self.leader_epoch = 3
-        self.lake = self.another_lake()
+        self.lake = self.new_lake_tiering()
 
-    def another_lake(self) -> LakeTiering:
-        """The use cases of tiering, as a process that has just started has them."""
+    def new_lake_tiering(self) -> LakeTiering:
+        """Lake tiering as in a process that has just started."""
         return LakeTiering(self.store, self.outbox, self.clock, self.authorizer, self.tables, lambda: self.leader_epoch)
 
     async def user(self, name: str) -> str:
-        """A new user with nothing; an id of its keys."""
+        """Create a user without permissions. Returns the id of its access key."""
         await self.users.create_user(name)
         return (await self.access_keys.create(name)).key.id
 
     async def caller(self, key: str) -> Caller:
-        """Who has this key, as it is now."""
+        """The owner of this access key, with its current permissions."""
         return caller_of((await self.access_keys.lookup(key)).principal)
 
     async def table(
-        self, name: str = "orders", database: str = "fluss", *, key: Sequence[str] = (), **said: Any
+        self, name: str = "orders", database: str = "fluss", *, key: Sequence[str] = (), **fields: Any
     ) -> StreamTable:
-        """A new table with an `id` and a `name`, and what else its document says."""
+        """Create a table with columns `id` and `name`; `fields` are added to its document."""
         columns = [
             {"name": "id", "data_type": {"type": "INTEGER", "nullable": not key}, "id": 0},
             {"name": "name", "data_type": {"type": "STRING"}, "id": 1},
@@ -87,11 +87,11 @@ class StreamWorld:
         schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": 1}
         if key:
             schema["primary_key"] = list(key)
-        document = json.dumps({"version": 1, "schema": schema, "bucket_count": 1} | said).encode()
+        document = json.dumps({"version": 1, "schema": schema, "bucket_count": 1} | fields).encode()
         await self.tables.create(self.root, database, name, document)
         return await self.tables.by_path(database, name)
 
-    async def told(self, *kinds: str) -> list[tuple[str, StreamEvent]]:
+    async def events(self, *kinds: str) -> list[tuple[str, StreamEvent]]:
         """The events of these kinds."""
         entries = await self.outbox.read_after(self.store, 0, 10_000)
         return [(entry.event.kind, decode_event(entry.event.payload)) for entry in entries if entry.event.kind in kinds]

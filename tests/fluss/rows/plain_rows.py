@@ -1,4 +1,4 @@
-"""The plain way from rows to Arrow, value by value: slow, and what the quick way is compared with."""
+"""A simple, slow conversion of rows to Arrow: the reference for the fast one."""
 
 from __future__ import annotations
 

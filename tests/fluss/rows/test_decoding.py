@@ -20,7 +20,7 @@ FORMATS = list(RowFormat)
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_columns_are_those_that_a_plain_decoder_finds(format_: RowFormat, data: st.DataObject) -> None:
+def test_columns_equal_those_of_a_simple_decoder(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     types = [column.type for column in schema.columns]
     values = data.draw(st.lists(rows(schema), max_size=6))
@@ -39,7 +39,7 @@ def test_columns_are_those_that_a_plain_decoder_finds(format_: RowFormat, data: 
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObject) -> None:
+def test_noise_is_only_corrupt(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     types = [column.type for column in schema.columns]
     noise = RowBuffer.of(data.draw(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=4)))
@@ -49,7 +49,7 @@ def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObj
         assert failure.code is ErrorCode.CORRUPT_RECORD  # noqa: PT017
 
 
-def test_an_array_without_its_count_does_not_pass() -> None:
+def test_array_without_its_count_is_rejected() -> None:
     types = [DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.BOOLEAN))]
     with pytest.raises(FlussError, match="invalid field") as failed:
         decode_columns(RowFormat.COMPACTED, types, RowBuffer.of([b"\0\0"]))
@@ -57,7 +57,7 @@ def test_an_array_without_its_count_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_row_that_was_cut_short_does_not_pass(cut: int) -> None:
+def test_truncated_row_is_rejected(cut: int) -> None:
     types = [DataType(TypeRoot.INT), DataType(TypeRoot.STRING), DataType(TypeRoot.BIGINT), DataType(TypeRoot.DOUBLE)]
     row = RowLayout(RowFormat.COMPACTED, types).encode([-5, "four", -1, 0.5])
     whole = RowLayout(RowFormat.COMPACTED, types).encode([1, "", 2, 0.25])
@@ -67,7 +67,7 @@ def test_a_row_that_was_cut_short_does_not_pass(cut: int) -> None:
     assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
-def test_a_number_without_end_does_not_pass() -> None:
+def test_unterminated_number_is_rejected() -> None:
     types = [DataType(TypeRoot.INT)]
     with pytest.raises(FlussError):
         check_rows(RowFormat.COMPACTED, types, RowBuffer.of([b"\0" + b"\xff" * 12]))

@@ -30,24 +30,24 @@ def batch(rows: list[dict[str, Any]] = ROWS) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, arrow_schema(SCHEMA))
 
 
-def test_maps_are_pairs() -> None:
+def test_maps_are_lists_of_pairs() -> None:
     array = pa.array([[("a", 1), ("b", None)], None, [], [("c", 3)]], arrow_type(MAP))
     assert column_values(MAP, array) == [[("a", 1), ("b", None)], None, [], [("c", 3)]]
 
 
-def test_of_a_slice_of_maps_the_rest_is_left_aside() -> None:
+def test_slice_of_maps_excludes_other_rows() -> None:
     array = pa.array([[("a", 1)], [("b", 2)], None, [("c", 3)]], arrow_type(MAP))
     assert column_values(MAP, array.slice(1, 2)) == [[("b", 2)], None]
 
 
 @pytest.mark.parametrize("format_", list(RowFormat))
-def test_rows_with_maps_are_read_back(format_: RowFormat) -> None:
+def test_rows_with_maps_survive_encoding(format_: RowFormat) -> None:
     written = encode_rows(format_, SCHEMA.columns, batch())
     found = decode_columns(format_, [column.type for column in SCHEMA.columns], RowBuffer.of(written))
     assert pa.RecordBatch.from_arrays(found, schema=arrow_schema(SCHEMA)).to_pylist() == ROWS
 
 
-def test_text_that_would_lie_over_the_next_field_is_refused() -> None:
+def test_text_longer_than_its_indexed_field_is_rejected() -> None:
     rows = batch([ROWS[0] | {"row": {"name": "abcd", "marks": None}}])
     assert encode_rows(RowFormat.COMPACTED, SCHEMA.columns, rows)
     with pytest.raises(FlussError) as failed:
@@ -55,7 +55,7 @@ def test_text_that_would_lie_over_the_next_field_is_refused() -> None:
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
-def test_rows_come_into_the_columns_of_the_table() -> None:
+def test_rows_are_conformed_to_the_columns_of_the_table() -> None:
     schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
     rows = pa.record_batch({"name": ["x"], "id": pa.array([7], pa.int64()), "more": [1]})
     wanted = pa.record_batch({"id": pa.array([7], pa.int32()), "name": ["x"]}, schema=schema)
@@ -74,7 +74,7 @@ def test_rows_come_into_the_columns_of_the_table() -> None:
         pa.record_batch({"id": pa.array([None], pa.int32()), "name": ["x"]}),
     ],
 )
-def test_what_is_none_of_the_table_is_refused(rows: pa.RecordBatch) -> None:
+def test_rows_that_do_not_fit_the_table_are_rejected(rows: pa.RecordBatch) -> None:
     with pytest.raises(FlussError) as failed:
         conform_rows(rows, pa.schema([pa.field("id", pa.int32(), nullable=False), ("name", pa.string())]))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN

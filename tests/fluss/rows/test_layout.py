@@ -25,7 +25,7 @@ def layout(format_: RowFormat, schema: Schema) -> RowLayout:
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_a_row_is_what_was_written(format_: RowFormat, data: st.DataObject) -> None:
+def test_row_survives_encoding(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     row = data.draw(rows(schema))
     codec = layout(format_, schema)
@@ -35,7 +35,7 @@ def test_a_row_is_what_was_written(format_: RowFormat, data: st.DataObject) -> N
 
 
 def fit_char(type_: DataType, value: Any) -> Any:
-    """CHAR(n) has room for n bytes in an indexed row, and zeros at its end are not kept."""
+    """Fit a value into an indexed CHAR(n): n bytes, without trailing zeros."""
     if value is None:
         return None
     match type_:
@@ -53,7 +53,7 @@ def fit_char(type_: DataType, value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_fields_make_the_row_they_were_taken_from(format_: RowFormat, data: st.DataObject) -> None:
+def test_fields_are_reassembled_to_the_same_row(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     codec = layout(format_, schema)
     row = codec.encode([fit_char(c.type, v) for c, v in zip(schema.columns, data.draw(rows(schema)), strict=True)])
@@ -63,14 +63,14 @@ def test_fields_make_the_row_they_were_taken_from(format_: RowFormat, data: st.D
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data(), noise=st.binary(max_size=40))
-def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObject, noise: bytes) -> None:
+def test_noise_is_only_corrupt(format_: RowFormat, data: st.DataObject, noise: bytes) -> None:
     try:
         layout(format_, data.draw(schemas())).decode(noise)
     except FlussError as failure:
         assert failure.code is ErrorCode.CORRUPT_RECORD  # noqa: PT017
 
 
-def test_compacted_bytes_are_those_of_the_format() -> None:
+def test_bytes_of_the_compacted_format() -> None:
     types = [
         DataType(TypeRoot.INT),
         DataType(TypeRoot.STRING),
@@ -86,7 +86,7 @@ def test_compacted_bytes_are_those_of_the_format() -> None:
     assert codec.encode([-1, "", -1, None, None, None])[1:7] == bytes.fromhex("ffffffff0f00")
 
 
-def test_indexed_bytes_are_those_of_the_format() -> None:
+def test_bytes_of_the_indexed_format() -> None:
     types = [
         DataType(TypeRoot.STRING),
         DataType(TypeRoot.INT),
@@ -97,7 +97,7 @@ def test_indexed_bytes_are_those_of_the_format() -> None:
     assert codec.encode([None, 7, b"xyz", "a"]) == bytes.fromhex("0103000000000000000700000078797a610000")
 
 
-def test_short_text_of_an_array_is_in_its_slot() -> None:
+def test_short_text_of_an_array_is_inline() -> None:
     type_ = DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.STRING))
     codec = RowLayout(RowFormat.COMPACTED, [type_])
     row = codec.encode([["ab", None, "longer than seven"]])

@@ -1,4 +1,4 @@
-"""What a table could not give back is not put: whoever reads the changelog takes all that passes."""
+"""Rows that readers could not decode are rejected; readers accept every row that passes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = DataType(TypeRoot.STRING)
 
 
 def columns_of(format_: RowFormat, types: list[DataType], encoded: list[bytes]) -> list[Any]:
-    """What readers get of rows that passed."""
+    """Decode rows that passed validation, as readers do."""
     found = decode_columns(format_, types, RowBuffer.of(encoded))
     for type_, column in zip(types, found, strict=True):
         column.validate(full=True)
@@ -42,7 +42,7 @@ def columns_of(format_: RowFormat, types: list[DataType], encoded: list[bytes]) 
 
 
 def passes(format_: RowFormat, types: list[DataType], encoded: list[bytes]) -> bool:
-    """Whether the rows are taken; what is said of those that are not are words for clients."""
+    """Whether validation accepts the rows."""
     try:
         check_rows(format_, types, RowBuffer.of(encoded))
     except FlussError as failure:
@@ -54,7 +54,7 @@ def passes(format_: RowFormat, types: list[DataType], encoded: list[bytes]) -> b
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_every_row_that_a_writer_makes_passes(format_: RowFormat, data: st.DataObject) -> None:
+def test_valid_rows_pass(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     types = [column.type for column in schema.columns]
     layout = RowLayout(format_, types)
@@ -69,7 +69,7 @@ def test_every_row_that_a_writer_makes_passes(format_: RowFormat, data: st.DataO
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_a_row_that_was_changed_is_refused_or_read(format_: RowFormat, data: st.DataObject) -> None:
+def test_changed_row_is_rejected_or_readable(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas() | schemas(plain_types()))
     types = [column.type for column in schema.columns]
     layout = RowLayout(format_, types)
@@ -94,7 +94,7 @@ def test_a_row_that_was_changed_is_refused_or_read(format_: RowFormat, data: st.
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 @given(data=st.data())
-def test_noise_is_refused_or_read(format_: RowFormat, data: st.DataObject) -> None:
+def test_noise_is_rejected_or_readable(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas())
     types = [column.type for column in schema.columns]
     noise = data.draw(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=4))
@@ -103,7 +103,7 @@ def test_noise_is_refused_or_read(format_: RowFormat, data: st.DataObject) -> No
 
 
 def row_of(*fields: bytes | None) -> bytes:
-    """A compacted row of fields as they are, each with its length before it."""
+    """A compacted row of raw fields, each after its length."""
     bitmap = sum(1 << at for at, field in enumerate(fields) if field is None)
     return bytes([bitmap]) + b"".join(bytes([len(field)]) + field for field in fields if field is not None)
 
@@ -166,8 +166,10 @@ REFUSED: list[tuple[str, DataType, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "type_", "row"), REFUSED, ids=[f"{what}: {type_}" for what, type_, _ in REFUSED])
-def test_a_row_that_no_reader_could_take_is_refused(what: str, type_: DataType, row: bytes) -> None:
+@pytest.mark.parametrize(
+    ("defect", "type_", "row"), REFUSED, ids=[f"{defect}: {type_}" for defect, type_, _ in REFUSED]
+)
+def test_unreadable_row_is_rejected(defect: str, type_: DataType, row: bytes) -> None:
     types = [type_, INT.of(is_nullable=True)]
     good = b"\3" if type_.is_nullable else None
     tail = b"" if row[0] & 2 else b"\5"
@@ -177,20 +179,20 @@ def test_a_row_that_no_reader_could_take_is_refused(what: str, type_: DataType, 
     assert f"column=0 type={type_}" in str(failed.value)
 
 
-def test_a_timestamp_that_is_too_far_off_for_arrow_is_kept_as_it_is_wherever_it_stands() -> None:
-    """As the protocol's own server does: the year 9999 is what many write for never."""
+def test_timestamp_beyond_the_range_of_arrow_is_kept() -> None:
+    """Like the Fluss server. Many applications write the year 9999 for "never"."""
     moment = DataType(TypeRoot.TIMESTAMP, precision=9)
     types = [moment, DataType(TypeRoot.ARRAY, element=moment)]
     never = (253_402_300_799_999, 999_999)
     encoded = RowLayout(RowFormat.COMPACTED, types).encode([never, [never]])
     check_rows(RowFormat.COMPACTED, types, RowBuffer.of([encoded]))
-    alone, inside = decode_columns(RowFormat.COMPACTED, types, RowBuffer.of([encoded]))
-    assert inside.flatten().cast("int64") == alone.cast("int64")
+    top_level, nested = decode_columns(RowFormat.COMPACTED, types, RowBuffer.of([encoded]))
+    assert nested.flatten().cast("int64") == top_level.cast("int64")
     assert RowLayout(RowFormat.COMPACTED, types).decode(encoded) == (never, [never])
 
 
-def test_an_array_whose_elements_share_their_bytes_is_refused() -> None:
-    """Each of its arrays would be as large as all of it, and so on below: there would be no end to reading it."""
+def test_array_with_overlapping_elements_is_rejected() -> None:
+    """Nested overlapping arrays would expand exponentially."""
     type_ = INT
     for _ in range(4):
         type_ = DataType(TypeRoot.ARRAY, element=type_)
@@ -204,7 +206,7 @@ def test_an_array_whose_elements_share_their_bytes_is_refused() -> None:
         decode_columns(RowFormat.COMPACTED, [type_], RowBuffer.of([row]))
 
 
-def test_decimals_of_all_digits_pass() -> None:
+def test_decimals_of_full_precision_pass() -> None:
     types = [DataType(TypeRoot.DECIMAL, precision=38, scale=2), DataType(TypeRoot.DECIMAL, precision=18, scale=0)]
     most, least = Decimal("9" * 36 + ".99"), Decimal("-" + "9" * 36 + ".99")
     for format_ in FORMATS:
@@ -215,64 +217,64 @@ def test_decimals_of_all_digits_pass() -> None:
         assert columns_of(format_, types, encoded)[0].to_pylist() == [most, least, None]
 
 
-async def opened(schema: Schema, **properties: str) -> Bucket:
+async def open_bucket(schema: Schema, **properties: str) -> Bucket:
     named = {name.replace("_", "-"): value for name, value in properties.items()}
     return await KvBucketContract().open(MemoryIndex, schema, {f"table.{name}": each for name, each in named.items()})
 
 
-async def refused(bucket: Bucket, row: bytes, columns: tuple[int, ...] = (), mode: MergeMode = MergeMode.MERGE) -> None:
-    """Have a row that is none put between two that are; nothing of it is there then, nor was ever."""
+async def assert_rejected(
+    bucket: Bucket, row: bytes, columns: tuple[int, ...] = (), mode: MergeMode = MergeMode.MERGE
+) -> None:
+    """Put an invalid row between two valid ones, and check that the whole batch is rejected."""
     before = bucket.log.end_offset
     good = [(key_of(number), bucket.table.layout(1).encode((number, None, None))) for number in (50, 51)]
     with pytest.raises(FlussError) as failed:
-        await bucket.keys.put(KvPut(write_kv_batch([good[0], (key_of(7), row), good[1]], 1), columns, mode), Acks.ALL)
+        await bucket.kv.put(KvPut(write_kv_batch([good[0], (key_of(7), row), good[1]], 1), columns, mode), Acks.ALL)
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert bucket.log.end_offset == before
-    assert await bucket.keys.lookup([key_of(7), key_of(50), key_of(51)]) == [None, None, None]
+    assert await bucket.kv.lookup([key_of(7), key_of(50), key_of(51)]) == [None, None, None]
 
 
 @pytest.mark.parametrize(
     ("type_", "row"),
-    [pytest.param(type_, row, id=f"{what}: {type_}") for what, type_, row in REFUSED if type_.is_nullable],
+    [pytest.param(type_, row, id=f"{defect}: {type_}") for defect, type_, row in REFUSED if type_.is_nullable],
 )
-async def test_nothing_of_a_batch_with_such_a_row_is_stored_and_the_changelog_is_read_on(
-    type_: DataType, row: bytes
-) -> None:
-    bucket = await opened(Schema.of([("k", KEY), ("bad", type_), ("n", INT)], primary_key=["k"]))
-    await refused(bucket, bytes([0b100]) + b"\7" + row[1:])
+async def test_batch_with_an_unreadable_row_is_rejected_as_a_whole(type_: DataType, row: bytes) -> None:
+    bucket = await open_bucket(Schema.of([("k", KEY), ("bad", type_), ("n", INT)], primary_key=["k"]))
+    await assert_rejected(bucket, bytes([0b100]) + b"\7" + row[1:])
     await bucket.put((1, None, 5))
     assert await bucket.changelog() == [("+I", 1, None, 5)]
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
 @pytest.mark.parametrize("mode", list(MergeMode))
-async def test_a_key_is_never_null_whatever_part_of_a_row_is_written(mode: MergeMode) -> None:
-    bucket = await opened(Schema.of([("k", KEY), ("name", TEXT), ("n", INT)], primary_key=["k"]))
+async def test_null_key_is_rejected_in_partial_updates_too(mode: MergeMode) -> None:
+    bucket = await open_bucket(Schema.of([("k", KEY), ("name", TEXT), ("n", INT)], primary_key=["k"]))
     nothing = bytes([0b111])
     for columns in ((), (0,), (0, 2), (0, 1, 2)):
-        await refused(bucket, nothing, columns, mode)
-    await bucket.keys.close()
+        await assert_rejected(bucket, nothing, columns, mode)
+    await bucket.kv.close()
 
 
-async def test_columns_that_are_not_written_may_be_null() -> None:
-    bucket = await opened(Schema.of([("k", KEY), ("name", TEXT), ("n", INT)], primary_key=["k"]))
+async def test_columns_outside_a_partial_update_may_be_null() -> None:
+    bucket = await open_bucket(Schema.of([("k", KEY), ("name", TEXT), ("n", INT)], primary_key=["k"]))
     await bucket.put((1, None, 5), columns=[0, 2])
     await bucket.put((1, "a", None), columns=[0, 1])
     assert await bucket.row(1) == (1, "a", 5)
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
-async def test_a_number_that_is_counted_need_not_be_sent() -> None:
+async def test_auto_increment_column_may_be_null() -> None:
     schema = Schema.of(
         [("k", KEY), ("id", DataType(TypeRoot.BIGINT)), ("n", INT)], primary_key=["k"], auto_increment="id"
     )
-    bucket = await opened(schema)
+    bucket = await open_bucket(schema)
     await bucket.put((10, None, 5), columns=[0, 2])
     assert await bucket.row(10) == (10, 1, 5)
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
-async def test_a_column_that_came_later_is_null_in_rows_of_before() -> None:
+async def test_added_column_is_null_in_older_rows() -> None:
     schema = Schema.of([("k", KEY), ("name", TEXT.of(is_nullable=False))], primary_key=["k"])
     bucket = await KvBucketContract().open(MemoryIndex, schema)
     bucket.schemas[2] = schema.with_column("added", TEXT)
@@ -284,4 +286,4 @@ async def test_a_column_that_came_later_is_null_in_rows_of_before() -> None:
         await bucket.put((3, None))
     with pytest.raises(FlussError):
         await bucket.put((3, None, "x"), schema_id=2)
-    await bucket.keys.close()
+    await bucket.kv.close()

@@ -21,13 +21,13 @@ operations = st.sampled_from([each for each in AclOperation if each is not O.ANY
 
 
 def acl(
-    operation: int, name: str = "sales.orders", kind: int = R.TABLE, who: str = "alice", type_: str = "User"
+    operation: int, name: str = "sales.orders", kind: int = R.TABLE, principal: str = "alice", type_: str = "User"
 ) -> Acl:
-    return Acl(name, kind, who, type_, "*", operation, Permission.ALLOW)
+    return Acl(name, kind, principal, type_, "*", operation, Permission.ALLOW)
 
 
 @given(resources, operations, st.sampled_from(["User", "Role"]))
-def test_a_grant_is_read_back_as_it_was_written(resource: tuple[str, ResourceType], operation: int, type_: str) -> None:
+def test_acl_survives_the_conversion_to_a_grant(resource: tuple[str, ResourceType], operation: int, type_: str) -> None:
     written = acl(operation, *resource, type_=type_)
     assert acl_of(grant_of(written)) == written
 
@@ -47,7 +47,7 @@ def test_a_grant_is_read_back_as_it_was_written(resource: tuple[str, ResourceTyp
         (acl(O.READ, "sales.orders.x", R.TABLE), ErrorCode.INVALID_TABLE),
     ],
 )
-def test_what_no_grant_is(bad: Acl, reason: ErrorCode) -> None:
+def test_invalid_acls_are_rejected(bad: Acl, reason: ErrorCode) -> None:
     with pytest.raises(FlussError) as caught:
         grant_of(bad)
     assert caught.value.code is reason
@@ -65,7 +65,7 @@ def test_what_no_grant_is(bad: Acl, reason: ErrorCode) -> None:
         (O.ALL, set(StreamOperation)),
     ],
 )
-async def test_what_each_operation_allows(
+async def test_operations_allowed_by_each_acl(
     light_world: StreamWorld, operation: int, allowed: set[StreamOperation]
 ) -> None:
     world = light_world
@@ -78,29 +78,29 @@ async def test_what_each_operation_allows(
     assert not any([await world.authorizer.is_authorized(caller, need, "sales") for need in StreamOperation])
 
 
-async def test_listed_and_dropped_by_what_is_meant(world: StreamWorld) -> None:
+async def test_acls_are_listed_and_dropped_by_filter(world: StreamWorld) -> None:
     await world.user("alice")
     await world.user("bob")
-    kept = [acl(O.READ, who="bob"), acl(O.WRITE, who="bob")]
-    gone = [acl(O.READ), acl(O.ALL, "sales", R.DATABASE)]
-    for each in [*kept, *gone]:
+    kept = [acl(O.READ, principal="bob"), acl(O.WRITE, principal="bob")]
+    dropped = [acl(O.READ), acl(O.ALL, "sales", R.DATABASE)]
+    for each in [*kept, *dropped]:
         await world.acls.create(world.root, each)
         await world.acls.create(world.root, each)
-    assert set(await world.acls.matching(AclFilter())) == {*kept, *gone}
-    assert await world.acls.matching(AclFilter(resource_type=R.DATABASE)) == gone[1:]
+    assert set(await world.acls.matching(AclFilter())) == {*kept, *dropped}
+    assert await world.acls.matching(AclFilter(resource_type=R.DATABASE)) == dropped[1:]
     assert await world.acls.matching(AclFilter(operation=O.WRITE, permission=Permission.ALLOW)) == kept[1:]
     assert await world.acls.matching(AclFilter(host="10.0.0.1")) == []
-    assert set(await world.acls.drop(world.root, AclFilter(principal_name="alice"))) == set(gone)
+    assert set(await world.acls.drop(world.root, AclFilter(principal_name="alice"))) == set(dropped)
     assert await world.acls.drop(world.root, AclFilter(principal_name="alice")) == []
     assert set(await world.acls.matching(AclFilter())) == set(kept)
 
 
-async def test_whom_nobody_knows(light_world: StreamWorld) -> None:
+async def test_acl_for_an_unknown_principal_is_rejected(light_world: StreamWorld) -> None:
     with pytest.raises(NoSuchPrincipal):
-        await light_world.acls.create(light_world.root, acl(O.READ, who="nobody"))
+        await light_world.acls.create(light_world.root, acl(O.READ, principal="unknown"))
 
 
-async def test_acls_go_with_the_table(world: StreamWorld) -> None:
+async def test_dropping_a_table_drops_its_acls(world: StreamWorld) -> None:
     key = await world.user("alice")
     await world.table()
     await world.acls.create(world.root, acl(O.ALL, "fluss.orders"))
@@ -111,7 +111,7 @@ async def test_acls_go_with_the_table(world: StreamWorld) -> None:
     assert await world.databases.list_tables(await world.caller(key), "fluss") == []
 
 
-async def test_who_administers_acls(light_world: StreamWorld) -> None:
+async def test_acls_are_administered_with_cluster_permissions(light_world: StreamWorld) -> None:
     world = light_world
     key = await world.user("alice")
     with pytest.raises(AccessDenied):

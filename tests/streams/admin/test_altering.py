@@ -15,14 +15,14 @@ from tests.streams.world import StreamWorld
 AGE = AddColumn("age", DataType(TypeRoot.INT))
 
 
-async def test_a_column_is_added_under_a_schema_of_its_own(world: StreamWorld) -> None:
+async def test_added_column_creates_a_new_schema(world: StreamWorld) -> None:
     before = await world.table()
     seen: list[StreamTable] = []
 
-    async def told(table: StreamTable) -> None:
+    async def changed(table: StreamTable) -> None:
         seen.append(table)
 
-    world.tables.on_changed(told)
+    world.tables.on_changed(changed)
     world.clock.advance(1)
     await world.altering.table(world.root, "fluss", "orders", [AGE])
     after = await world.tables.by_path("fluss", "orders")
@@ -32,15 +32,15 @@ async def test_a_column_is_added_under_a_schema_of_its_own(world: StreamWorld) -
     assert await world.tables.schema(after, 1) == before.schema
     assert after.modified_ms == before.modified_ms + 1000
     assert seen == [after]
-    assert [event.schema_id for _, event in await world.told("StreamTableAltered")] == [2]
+    assert [event.schema_id for _, event in await world.events("StreamTableAltered")] == [2]
 
 
-async def test_what_changes_nothing_tells_nothing(world: StreamWorld) -> None:
+async def test_alteration_without_effect_emits_no_event(world: StreamWorld) -> None:
     await world.table()
     await world.altering.table(world.root, "fluss", "orders", [AGE])
     await world.altering.table(world.root, "fluss", "orders", [AGE])
     await world.altering.table(world.root, "fluss", "orders", changes=[OptionChange("mine", AlterConfigOp.DELETE)])
-    assert len(await world.told("StreamTableAltered")) == 1
+    assert len(await world.events("StreamTableAltered")) == 1
 
 
 async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
@@ -53,7 +53,7 @@ async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
     assert table.definition.custom_options == {"mine": "x"}
 
 
-async def test_all_or_nothing(world: StreamWorld) -> None:
+async def test_alteration_is_atomic(world: StreamWorld) -> None:
     before = await world.table()
     bad = OptionChange("table.log.format", AlterConfigOp.SET, "INDEXED")
     with pytest.raises(FlussError) as caught:
@@ -62,7 +62,7 @@ async def test_all_or_nothing(world: StreamWorld) -> None:
     assert await world.tables.find(world.store, "fluss", "orders") == before
 
 
-async def test_what_is_not_there(light_world: StreamWorld) -> None:
+async def test_missing_tables_and_databases_can_be_ignored(light_world: StreamWorld) -> None:
     world = light_world
     with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "nothing", [AGE])
@@ -74,7 +74,7 @@ async def test_what_is_not_there(light_world: StreamWorld) -> None:
     await world.altering.database(world.root, "nothing", ignore_if_not_exists=True)
 
 
-async def test_databases_change_too(world: StreamWorld) -> None:
+async def test_databases_are_altered(world: StreamWorld) -> None:
     await world.databases.create(world.root, "sales", b'{"version":1,"comment":"old","custom_properties":{"a":"1"}}')
     changes = [OptionChange("a", AlterConfigOp.DELETE), OptionChange("b", AlterConfigOp.SET, "2")]
     await world.altering.database(world.root, "sales", changes)
@@ -83,10 +83,10 @@ async def test_databases_change_too(world: StreamWorld) -> None:
     await world.altering.database(world.root, "sales", comment="new")
     await world.altering.database(world.root, "sales", comment="new")
     assert json.loads((await world.databases.get(world.root, "sales")).document)["comment"] == "new"
-    assert len(await world.told("StreamDatabaseAltered")) == 2
+    assert len(await world.events("StreamDatabaseAltered")) == 2
 
 
-async def test_who_may_not_changes_nothing(light_world: StreamWorld) -> None:
+async def test_altering_requires_permission(light_world: StreamWorld) -> None:
     world = light_world
     await world.table()
     caller = await world.caller(await world.user("alice"))

@@ -18,7 +18,7 @@ def day(world: StreamWorld, ahead: int) -> str:
     return f"{moment:%Y%m%d}"
 
 
-async def test_partitions_come_and_go_with_time(world: StreamWorld) -> None:
+async def test_partitions_are_created_ahead_and_expired(world: StreamWorld) -> None:
     world.tables.on_changed(world.auto_partitions.changed)
     await world.table(partition_key=["name"], properties=AUTO)
     await world.table("plain", partition_key=["name"])
@@ -28,13 +28,13 @@ async def test_partitions_come_and_go_with_time(world: StreamWorld) -> None:
     world.clock.advance(3 * 86_400)
     await world.auto_partitions.round()
     await world.auto_partitions.round()
-    # What was made ahead stays as long as what was made in time; days that nobody looked at are not made up for.
+    # Partitions created ahead expire like others; days without a round are not created afterwards.
     assert await names(world) == [day(world, -2), day(world, 0), day(world, 1), "byhand"]
     assert await names(world, "plain") == []
-    assert first in {event.partition for _, event in await world.told("StreamPartitionDropped")}
+    assert first in {event.partition for _, event in await world.events("StreamPartitionDropped")}
 
 
-async def test_another_retention_holds_at_once(light_world: StreamWorld) -> None:
+async def test_changed_retention_takes_effect_at_once(light_world: StreamWorld) -> None:
     world = light_world
     world.tables.on_changed(world.auto_partitions.changed)
     await world.table(partition_key=["name"], properties=AUTO)
@@ -46,7 +46,7 @@ async def test_another_retention_holds_at_once(light_world: StreamWorld) -> None
     assert await names(world) == [day(world, 0), day(world, 1)]
 
 
-async def test_a_table_that_has_too_many_does_not_keep_it_from_others(light_world: StreamWorld) -> None:
+async def test_table_at_the_partition_limit_does_not_block_other_tables(light_world: StreamWorld) -> None:
     world = light_world
     await world.configs.alter(world.root, [OptionChange("max.partition.num", AlterConfigOp.SET, "1")])
     world.tables.on_changed(world.auto_partitions.changed)
@@ -57,7 +57,7 @@ async def test_a_table_that_has_too_many_does_not_keep_it_from_others(light_worl
     assert await names(world, "second") == [day(world, 0)]
 
 
-async def test_several_keys_go_by_the_one_that_has_the_time(light_world: StreamWorld) -> None:
+async def test_with_several_partition_keys_the_time_key_decides(light_world: StreamWorld) -> None:
     world = light_world
     options = AUTO | {"table.auto-partition.key": "name"}
     await world.table(partition_key=["id", "name"], properties=options)

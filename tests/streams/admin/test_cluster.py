@@ -1,4 +1,4 @@
-"""Configs, servers and the offsets of producers."""
+"""Cluster configs, server tags, rebalancing and producer offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def setting(name: str, value: str | None, operation: int = AlterConfigOp.SET) ->
     return OptionChange(name, operation, value)
 
 
-async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
+async def test_altered_configs_take_effect_at_once(world: StreamWorld) -> None:
     assert (await world.table("one", bucket_count=None)).bucket_count == 1
     await world.configs.alter(world.root, [setting(DEFAULT_BUCKETS, "3"), setting("max.bucket.num", "4")])
     assert (await world.table("three", bucket_count=None)).bucket_count == 3
@@ -36,7 +36,7 @@ async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
     await world.configs.alter(world.root, [setting(DEFAULT_BUCKETS, None, AlterConfigOp.DELETE)])
     found = {config.name: config for config in await world.configs.describe(world.root)}
     assert found[DEFAULT_BUCKETS] == ClusterConfig(DEFAULT_BUCKETS, "1", INITIAL)
-    assert [event.facts for _, event in await world.told("StreamConfigAltered")] == [
+    assert [event.facts for _, event in await world.events("StreamConfigAltered")] == [
         {DEFAULT_BUCKETS: "3", "max.bucket.num": "4"},
         {DEFAULT_BUCKETS: ""},
     ]
@@ -53,14 +53,16 @@ async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
         (setting("auto-partition.check.interval", "soon"), ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_configs_that_cannot_be(light_world: StreamWorld, change: OptionChange, reason: ErrorCode) -> None:
+async def test_invalid_configs_are_rejected_as_a_whole(
+    light_world: StreamWorld, change: OptionChange, reason: ErrorCode
+) -> None:
     world = light_world
     with refused(reason):
         await world.configs.alter(world.root, [setting("max.partition.num", "7"), change])
     assert await world.configs.number("max.partition.num") == 1000
 
 
-async def test_tags(world: StreamWorld) -> None:
+async def test_server_tags(world: StreamWorld) -> None:
     with refused(ErrorCode.SERVER_NOT_EXIST):
         await world.servers.tag(world.root, [0, 7], ServerTag.PERMANENT_OFFLINE)
     with refused(ErrorCode.SERVER_TAG_NOT_EXIST):
@@ -75,13 +77,13 @@ async def test_tags(world: StreamWorld) -> None:
     with refused(ErrorCode.SERVER_TAG_NOT_EXIST):
         await world.servers.untag(world.root, [0], ServerTag.TEMPORARY_OFFLINE)
     await world.servers.untag(world.root, [0], ServerTag.PERMANENT_OFFLINE)
-    assert [kind for kind, _ in await world.told("StreamServerTagged", "StreamServerUntagged")] == [
+    assert [kind for kind, _ in await world.events("StreamServerTagged", "StreamServerUntagged")] == [
         "StreamServerTagged",
         "StreamServerUntagged",
     ]
 
 
-async def test_plans(world: StreamWorld) -> None:
+async def test_rebalance_is_completed_at_once(world: StreamWorld) -> None:
     assert await world.servers.progress(world.root) is None
     with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
         await world.servers.progress(world.root, "nothing")
@@ -94,14 +96,14 @@ async def test_plans(world: StreamWorld) -> None:
     assert found is not None
     assert (found.id, found.status) == (second, RebalanceStatus.COMPLETED)
     assert await world.servers.progress(world.root, second) == found
-    for gone in (first, second, None):
+    for rebalance_id in (first, second, None):
         with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
-            await world.servers.cancel(world.root, gone)
+            await world.servers.cancel(world.root, rebalance_id)
     with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
         await world.servers.progress(world.root, first)
 
 
-async def test_offsets_are_written_down_once(world: StreamWorld) -> None:
+async def test_producer_offsets_are_registered_once(world: StreamWorld) -> None:
     table = await world.table()
     offsets = (BucketOffset(TableBucket(table.id, None, 0), 10), BucketOffset(TableBucket(table.id, 5, 1), 0))
     assert await world.producers.register(world.root, "job-1", offsets)
@@ -115,7 +117,7 @@ async def test_offsets_are_written_down_once(world: StreamWorld) -> None:
     assert await world.producers.get(world.root, "job-1") is None
 
 
-async def test_a_name_is_free_after_its_time(world: StreamWorld) -> None:
+async def test_expired_producer_id_can_be_registered_again(world: StreamWorld) -> None:
     table = await world.table()
     offsets = [BucketOffset(TableBucket(table.id, None, 0), 10)]
     assert await world.producers.register(world.root, "job-1", offsets, 1000)
@@ -128,12 +130,12 @@ async def test_a_name_is_free_after_its_time(world: StreamWorld) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 256, "ä"])
-async def test_names_of_producers(light_world: StreamWorld, name: str) -> None:
+async def test_invalid_producer_ids_are_rejected(light_world: StreamWorld, name: str) -> None:
     with refused(ErrorCode.INVALID_PRODUCER_ID):
         await light_world.producers.register(light_world.root, name, [])
 
 
-async def test_offsets_of_what_is_not_there(light_world: StreamWorld) -> None:
+async def test_producer_offsets_of_missing_tables(light_world: StreamWorld) -> None:
     world = light_world
     missing = [BucketOffset(TableBucket(999, None, 0), 1)]
     with refused(ErrorCode.UNKNOWN_TABLE_OR_BUCKET):
@@ -147,7 +149,7 @@ async def test_offsets_of_what_is_not_there(light_world: StreamWorld) -> None:
     await world.producers.delete(world.root, "job-1")
 
 
-async def test_who_may_not(light_world: StreamWorld) -> None:
+async def test_cluster_administration_requires_permission(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table()
     offsets = [BucketOffset(TableBucket(table.id, None, 0), 1)]

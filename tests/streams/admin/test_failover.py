@@ -1,4 +1,4 @@
-"""Which buckets are stranded and why, and how a lost server is given up."""
+"""Which buckets are stranded and why, and how an operator forgets a lost server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = RegisteredServer("bbbb", 2, "two:9123", acks_after_upload=False)
 
 
 class Servers:
-    """Two servers that share a store, and what one of them answers of both."""
+    """Servers that share a metadata store, with the failover status."""
 
     def __init__(self, world: StreamWorld) -> None:
         self.world = world
@@ -51,7 +51,7 @@ def servers(world: StreamWorld) -> Servers:
     return Servers(world)
 
 
-async def test_a_bucket_is_stranded_while_a_server_that_does_not_lead_alone_has_its_records(
+async def test_bucket_is_stranded_while_only_a_non_leader_has_its_newest_records(
     world: StreamWorld, servers: Servers
 ) -> None:
     table = await world.table(bucket_count=2)
@@ -77,7 +77,7 @@ async def test_a_bucket_is_stranded_while_a_server_that_does_not_lead_alone_has_
     assert (await servers.status()).stranded == []
 
 
-async def test_a_lost_server_is_given_up_by_its_name_or_its_number(world: StreamWorld, servers: Servers) -> None:
+async def test_lost_server_is_forgotten_by_name_or_number(world: StreamWorld, servers: Servers) -> None:
     table = await world.table(bucket_count=2)
     bucket = TableBucket(table.id, None, 0)
     await servers.keep_tail(bucket, ONE, 0, 10)
@@ -91,12 +91,12 @@ async def test_a_lost_server_is_given_up_by_its_name_or_its_number(world: Stream
     assert (forgotten.server, [each.bucket for each in forgotten.buckets]) == ("aaaa", [0])
     assert (await servers.rows.find(bucket)).tail_server == ""
     assert [each.name for each in (await servers.status()).servers] == ["bbbb"]
-    assert [event.facts for _, event in await world.told("StreamServerForgotten")] == [
+    assert [event.facts for _, event in await world.events("StreamServerForgotten")] == [
         {"server": "aaaa", "buckets": "1"}
     ]
 
 
-async def test_the_server_that_leads_is_not_given_up(world: StreamWorld, servers: Servers) -> None:
+async def test_leader_is_not_forgotten(world: StreamWorld, servers: Servers) -> None:
     await servers.report(ONE)
     world.clock.advance(20)
     await servers.lead(ONE)
@@ -104,7 +104,7 @@ async def test_the_server_that_leads_is_not_given_up(world: StreamWorld, servers
         await servers.failover.forget(world.root, "aaaa")
 
 
-async def test_a_server_that_reported_nothing_yet_is_given_up_by_its_name(world: StreamWorld, servers: Servers) -> None:
+async def test_server_that_never_reported_is_forgotten_by_name(world: StreamWorld, servers: Servers) -> None:
     table = await world.table()
     await servers.keep_tail(TableBucket(table.id, None, 0), ONE, 0, 0)
     (stranded,) = (await servers.status()).stranded
@@ -119,7 +119,7 @@ async def test_dropped_tables_are_not_stranded(world: StreamWorld, servers: Serv
     assert (await servers.status()).stranded == []
 
 
-async def test_only_those_who_may_alter_all_streams_give_a_server_up(world: StreamWorld, servers: Servers) -> None:
+async def test_forgetting_a_server_requires_permission(world: StreamWorld, servers: Servers) -> None:
     other = await world.caller(await world.user("other"))
     with pytest.raises(AccessDenied):
         await servers.failover.status(other)

@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.meta.seam import Transaction
 from lakebed.storage.seam import Key
-from lakebed.streams.admin import inventory as census_module
+from lakebed.streams.admin import inventory as inventory_module
 from lakebed.streams.admin.inventory import InventoryCollector, LakeTableStats, StreamInventory, TableInventory
 from lakebed.streams.admin.kv_sizes import KvSizeCollector, KvSizes
 from lakebed.streams.admin.stats import ClusterHealth
@@ -23,19 +23,19 @@ from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.traffic import Traffic
 from tests.contracts.stream_log import plain_batch
-from tests.streams.admin.test_stats import Checked, check_of
-from tests.streams.buckets.test_log_maintenance import LogShelf, begun, claim_tail, written
+from tests.streams.admin.test_stats import HealthSetup, check_of
+from tests.streams.buckets.test_log_maintenance import LogOpener, claim_tail, running_server, write_log
 from tests.streams.world import StreamWorld
 
 
 class Log:
-    """As much of a log as is counted."""
+    """The offsets of a log."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start_offset, self.high_watermark = start, end
 
 
-async def test_all_there_is(light_world: StreamWorld) -> None:
+async def test_inventory_counts_tables_partitions_records_and_leases(light_world: StreamWorld) -> None:
     world = light_world
     lake = {"table.datalake.enabled": "true"}
     plain = await world.table("plain", bucket_count=4)
@@ -49,7 +49,7 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     await world.lake.next_table(world.root)
     await KvSnapshots(world.store, world.clock).lease("mine", 1000, [])
     opened = [bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9)]
-    inventory = await taker(world, opened).take()
+    inventory = await collector_of(world, opened).take()
     fresh_ms = 30_000
     assert inventory == StreamInventory(
         tables=4,
@@ -73,21 +73,21 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     )
 
 
-async def test_not_more_tables_are_counted_one_by_one_than_are_told_of(
+async def test_number_of_tables_counted_one_by_one_is_limited(
     light_world: StreamWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(census_module, "TABLES", 2)
+    monkeypatch.setattr(inventory_module, "TABLES", 2)
     opened = [bucket(await light_world.table(f"t{number}"), 0, 0, 5) for number in range(3)]
-    inventory = await taker(light_world, opened).take()
+    inventory = await collector_of(light_world, opened).take()
     assert [each.table for each in inventory.by_table] == ["fluss.t0", "fluss.t1"]
     assert (inventory.tables, inventory.records) == (3, 15)
 
 
 def bucket(table: StreamTable, number: int, start: int, end: int) -> OpenBucket:
-    return OpenBucket(TableBucket(table.id, None, number), Log(start, end))  # type: ignore[arg-type]  # what is not counted is not there
+    return OpenBucket(TableBucket(table.id, None, number), Log(start, end))  # type: ignore[arg-type]  # only the offsets are read
 
 
-def taker(
+def collector_of(
     world: StreamWorld,
     opened: Iterable[OpenBucket],
     folder: Path = Path("none"),
@@ -96,7 +96,7 @@ def taker(
 ) -> InventoryCollector:
     snapshots = KvSnapshots(world.store, world.clock)
     sizes = KvSizeCollector(folder, world.partitions, snapshots, world.clock)
-    check = Checked(world).check
+    check = HealthSetup(world).check
     return InventoryCollector(
         world.tables,
         world.partitions,
@@ -111,57 +111,57 @@ def taker(
     )
 
 
-# -- what there is of logs ----------------------------------------------------------------------------------------
+# -- logs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogShelf]:
-    made = LogShelf(light_world, tmp_path / "logs")
+async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogOpener]:
+    made = LogOpener(light_world, tmp_path / "logs")
     yield made
     await asyncio.to_thread(made.logs.close)
 
 
-async def test_logs_are_as_large_as_their_files(light_world: StreamWorld, logs: LogShelf, tmp_path: Path) -> None:
+async def test_log_sizes_are_those_of_the_files(light_world: StreamWorld, logs: LogOpener, tmp_path: Path) -> None:
     table = await light_world.table(bucket_count=2)
-    await written(light_world, logs, table)
-    async with begun(light_world, logs) as server:
+    await write_log(light_world, logs, table)
+    async with running_server(light_world, logs) as server:
         other = await server.buckets.get(table, None, 1)
         await other.log.append(plain_batch(5, writer_id=7, sequence=0), Acks.ALL)
         await other.log.append(plain_batch(5, writer_id=8, sequence=0), Acks.ALL)
         await server.buckets.get(table, None, 0)
         await server.log_maintenance.maintain()
-        inventory = await taker(light_world, server.buckets).take()
-        here = [path.stat().st_size for path in (tmp_path / "logs").rglob("*.log")]
-        there = [len(await logs.storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
-        assert len(here) > 2
-        assert len(there) > 1
-        assert (inventory.segments, inventory.log_bytes) == (len(here), sum(here))
-        assert (inventory.remote_segments, inventory.remote_bytes) == (len(there), sum(there))
+        inventory = await collector_of(light_world, server.buckets).take()
+        local = [path.stat().st_size for path in (tmp_path / "logs").rglob("*.log")]
+        remote = [len(await logs.storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
+        assert len(local) > 2
+        assert len(remote) > 1
+        assert (inventory.segments, inventory.log_bytes) == (len(local), sum(local))
+        assert (inventory.remote_segments, inventory.remote_bytes) == (len(remote), sum(remote))
         assert inventory.writers == 2
         (count,) = inventory.by_table
-        assert (count.log_bytes, count.remote_bytes) == (sum(here), sum(there))
+        assert (count.log_bytes, count.remote_bytes) == (sum(local), sum(remote))
 
 
-async def test_how_long_flushes_took_is_told_once(light_world: StreamWorld, logs: LogShelf, tmp_path: Path) -> None:
+async def test_flush_durations_are_reported_once(light_world: StreamWorld, logs: LogOpener, tmp_path: Path) -> None:
     table = await light_world.table(bucket_count=1)
     memory = RocksMemory(8 << 20, 8 << 20)
-    counting = taker(light_world, [], flushes={"log": logs.logs.flushes, "keys": memory.flushes})
-    await written(light_world, logs, table)
+    collector = collector_of(light_world, [], flushes={"log": logs.logs.flushes, "keys": memory.flushes})
+    await write_log(light_world, logs, table)
     index = RocksIndex(tmp_path / "index", memory)
     index.apply({b"k": b"\1\0v"}, 1, 1)
     index.flush()
-    told = (await counting.take()).flush_seconds
-    assert len(told["keys"]) == 1
-    assert told["log"]
-    assert min(*told["log"], *told["keys"]) > 0
-    assert (await counting.take()).flush_seconds == {"log": [], "keys": []}
+    reported = (await collector.take()).flush_seconds
+    assert len(reported["keys"]) == 1
+    assert reported["log"]
+    assert min(*reported["log"], *reported["keys"]) > 0
+    assert (await collector.take()).flush_seconds == {"log": [], "keys": []}
     index.close()
 
 
-async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShelf) -> None:
+async def test_offline_buckets_are_counted(light_world: StreamWorld, logs: LogOpener) -> None:
     table = await light_world.table(bucket_count=3)
     await claim_tail(logs.rows, TableBucket(table.id, None, 2), "another")
-    async with begun(light_world, logs) as server:
+    async with running_server(light_world, logs) as server:
         snapshots = KvSnapshots(light_world.store, light_world.clock)
         inventory = await InventoryCollector(
             light_world.tables,
@@ -176,28 +176,28 @@ async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShe
     assert inventory.health == ClusterHealth(3, 2, 2)
 
 
-# -- the lake -----------------------------------------------------------------------------------------------------
+# -- the lake ----------------------------------------------------------------------------------------------------------
 
 
-async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: LogShelf) -> None:
+async def test_lake_freshness_and_lag_of_a_table(light_world: StreamWorld, logs: LogOpener) -> None:
     world = light_world
     lake = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 min"}
     table = await world.table(properties=lake)
-    async with begun(world, logs) as server:
-        taking = taker(world, server.buckets)
+    async with running_server(world, logs) as server:
+        collector = collector_of(world, server.buckets)
 
-        async def counted() -> LakeTableStats:
-            found = (await taking.take()).by_table[0].lake
+        async def lake_stats() -> LakeTableStats:
+            found = (await collector.take()).by_table[0].lake
             assert found is not None
             return found
 
         log = (await server.buckets.get(table, None, 0)).log
         await log.append(plain_batch(4), Acks.ALL)
-        # Nobody has asked for it yet, and it is told of all the same.
+        # A table that waits for its first tiering is reported too.
         world.clock.advance(5)
         await world.lake.waiting()
         world.clock.advance(2)
-        assert await counted() == LakeTableStats(60_000, waits_ms=2_000)
+        assert await lake_stats() == LakeTableStats(60_000, waits_ms=2_000)
         given = await world.lake.next_table(world.root)
         assert given is not None
         began_ms = world.clock.now_ms()
@@ -206,27 +206,27 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
         await world.lake.commit(world.root, table.id, 1, prepared)
         ended = TieringReport(table.id, world.leader_epoch, given[1], TieringStats(1234, 4))
         await world.lake.report(world.root, finished=[ended])
-        told = LakeTableStats(
+        reported = LakeTableStats(
             60_000, tiered_ms=began_ms, age_ms=3_000, lag_ms=0, took_ms=3_000, file_bytes=1234, records=4
         )
-        assert await counted() == told
-        assert told.is_fresh
+        assert await lake_stats() == reported
+        assert reported.is_fresh
         world.clock.advance(4)
         await log.append(plain_batch(2), Acks.ALL)
         world.clock.advance(60)
-        late = await counted()
+        late = await lake_stats()
         assert (late.age_ms, late.lag_ms, late.waits_ms) == (67_000, 7_000, 7_000)
         assert not late.is_fresh
         given = await world.lake.next_table(world.root)
         assert given is not None
         await world.lake.report(world.root, failed=[TieringReport(table.id, world.leader_epoch, given[1])])
-        assert (await counted()).failures == 1
+        assert (await lake_stats()).failures == 1
 
 
-# -- keys ---------------------------------------------------------------------------------------------------------
+# -- KV indexes and snapshots ------------------------------------------------------------------------------------------
 
 
-async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_world: StreamWorld, tmp_path: Path) -> None:
+async def test_kv_sizes_count_files_and_shared_files_once(light_world: StreamWorld, tmp_path: Path) -> None:
     world = light_world
     table = await world.table(key=["id"])
     plain = await world.table("plain")
@@ -235,46 +235,54 @@ async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_worl
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * size)
     (tmp_path / str(plain.id)).mkdir()
-    (tmp_path / str(plain.id) / "stray").write_bytes(b"of no table with keys")
+    (tmp_path / str(plain.id) / "stray").write_bytes(b"not a KV table")
     snapshots = KvSnapshots(world.store, world.clock)
     bucket_id = TableBucket(table.id, None, 0)
 
     async def fence(tx: Transaction) -> None:
-        """Whoever asks is the home."""
+        """Every caller is the leader."""
 
-    async def taken(number: int, *files: tuple[str, int]) -> None:
+    async def snapshot(number: int, *files: tuple[str, int]) -> None:
         parts = tuple(SnapshotFile(name, f"keys/{name}", size) for name, size in files)
         await snapshots.add(KvSnapshot(bucket_id, number, number, None, "lineage", parts), fence)
 
-    await taken(1, ("shared", 100), ("one", 1))
-    await taken(2, ("shared", 100), ("two", 2))
-    taking = taker(world, [], tmp_path)
-    inventory = await taking.take()
+    await snapshot(1, ("shared", 100), ("one", 1))
+    await snapshot(2, ("shared", 100), ("two", 2))
+    collector = collector_of(world, [], tmp_path)
+    inventory = await collector.take()
     assert inventory.kv == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
     assert [(each.table, each.index_bytes) for each in inventory.by_table] == [("fluss.orders", 20), ("fluss.plain", 0)]
-    # A look costs as much as there are files: the next is a while later.
-    await taken(3, ("shared", 100), ("three", 3))
-    assert (await taking.take()).kv.snapshot_bytes == 103
+    # Measuring visits every file, so the next measurement is later.
+    await snapshot(3, ("shared", 100), ("three", 3))
+    assert (await collector.take()).kv.snapshot_bytes == 103
     world.clock.advance(60)
-    assert (await taking.take()).kv == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=105)
+    assert (await collector.take()).kv == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=105)
 
 
-# -- what others counted ------------------------------------------------------------------------------------------
+# -- traffic -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_others_counted_is_told_once(light_world: StreamWorld) -> None:
+async def test_traffic_is_reported_once(light_world: StreamWorld) -> None:
     table = await light_world.table()
     traffic = Traffic()
-    taking = taker(light_world, [], traffic=traffic)
+    collector = collector_of(light_world, [], traffic=traffic)
     traffic.record_write(table.id, "PRODUCE_LOG", 100, 5)
     traffic.record_read(table.id, "FETCH_LOG", 30, 2)
     traffic.record_read(table.id, "FETCH_LOG", 30, 2)
     traffic.record_failure(table.id, "FETCH_LOG")
     traffic.record_failure(None, "PUT_KV", 3)
-    inventory = await taking.take()
-    moved = inventory.traffic[table.id]
-    assert (moved.bytes_in, moved.records_in, moved.bytes_out, moved.records_out) == (100, 5, 60, 4)
-    assert (moved.answered, moved.failed) == ({"PRODUCE_LOG": 1, "FETCH_LOG": 2}, {"FETCH_LOG": 1})
+    inventory = await collector.take()
+    traffic_of_table = inventory.traffic[table.id]
+    assert (
+        traffic_of_table.bytes_in,
+        traffic_of_table.records_in,
+        traffic_of_table.bytes_out,
+        traffic_of_table.records_out,
+    ) == (100, 5, 60, 4)
+    assert (traffic_of_table.answered, traffic_of_table.failed) == (
+        {"PRODUCE_LOG": 1, "FETCH_LOG": 2},
+        {"FETCH_LOG": 1},
+    )
     assert inventory.traffic[None].failed == {"PUT_KV": 3}
     assert inventory.uploads == UploadCounts()
-    assert (await taking.take()).traffic == {}
+    assert (await collector.take()).traffic == {}

@@ -1,4 +1,4 @@
-"""How buckets are: one colour for all of them, by what keeps any of them from its work."""
+"""Cluster health: green, yellow or red by the worst bucket."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import cast
 
 import pytest
 
-from lakebed.core.errors import AccessDenied, Unavailable
+from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Reader
-from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
+from lakebed.storage.seam import Key
 from lakebed.streams.admin.stats import ClusterHealth, ClusterHealthCheck, ClusterHealthStatus, TableStats
 from lakebed.streams.buckets.log_maintenance import RETRY_SECONDS
 from lakebed.streams.buckets.open_buckets import OpenBuckets
@@ -22,21 +21,22 @@ from lakebed.streams.seam import TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.cluster import stats_calls
-from tests.streams.buckets.test_log_maintenance import SERVER, LogShelf, Server, begun, claim_tail, written
-from tests.streams.buckets.test_open_buckets import RefusingLog, Shelf
+from tests.streams.buckets.test_log_maintenance import SERVER, LogOpener, Server, claim_tail, running_server, write_log
+from tests.streams.buckets.test_open_buckets import FakeOpener, FailingLog
+from tests.streams.log.log_cluster import FlakyStorage
 from tests.streams.world import StreamWorld
 
 HEALTH_CALL = 1062
 
 
-class Checked:
-    """Buckets on a shelf, and how they are found to be."""
+class HealthSetup:
+    """Buckets and the health check over them."""
 
     def __init__(self, world: StreamWorld) -> None:
-        self.shelf = Shelf()
+        self.opener = FakeOpener()
         self.is_leader = True
         self.not_uploaded: set[TableBucket] = set()
-        self.buckets = OpenBuckets(self.shelf, world.tables, world.partitions)
+        self.buckets = OpenBuckets(self.opener, world.tables, world.partitions)
         self.rows = LogRows(world.store, self._epoch)
         self.check = ClusterHealthCheck(
             world.tables,
@@ -52,13 +52,13 @@ class Checked:
     async def _epoch(self, reader: Reader) -> int:
         return 1
 
-    async def colour(self) -> ClusterHealthStatus:
+    async def status(self) -> ClusterHealthStatus:
         return (await self.check.take()).status
 
 
 @pytest.fixture
-def checked(light_world: StreamWorld) -> Checked:
-    return Checked(light_world)
+def setup(light_world: StreamWorld) -> HealthSetup:
+    return HealthSetup(light_world)
 
 
 @pytest.mark.parametrize(
@@ -71,85 +71,87 @@ def checked(light_world: StreamWorld) -> Checked:
         (ClusterHealth(3, 2, 1), ClusterHealthStatus.RED),
     ],
 )
-def test_colours(health: ClusterHealth, status: ClusterHealthStatus) -> None:
+def test_health_status(health: ClusterHealth, status: ClusterHealthStatus) -> None:
     assert health.status is status
 
 
-async def test_green_whether_or_not_a_bucket_was_asked_for(light_world: StreamWorld, checked: Checked) -> None:
+async def test_unopened_buckets_are_healthy(light_world: StreamWorld, setup: HealthSetup) -> None:
     table = await light_world.table(bucket_count=3)
     parts = await light_world.table("parts", partition_key=["name"], bucket_count=2)
     for name in ("a", "b"):
         await light_world.partitions.add(light_world.root, parts, name)
-    assert await checked.check.take() == ClusterHealth(7, 7, 7)
-    await checked.buckets.get(table, None, 1)
-    assert await checked.stats.health(light_world.root) == ClusterHealth(7, 7, 7)
-    assert await checked.colour() is ClusterHealthStatus.GREEN
+    assert await setup.check.take() == ClusterHealth(7, 7, 7)
+    await setup.buckets.get(table, None, 1)
+    assert await setup.stats.health(light_world.root) == ClusterHealth(7, 7, 7)
+    assert await setup.status() is ClusterHealthStatus.GREEN
 
 
-async def test_red_while_another_server_has_the_newest_records_alone(
-    light_world: StreamWorld, checked: Checked
+async def test_red_while_another_server_alone_has_the_newest_records(
+    light_world: StreamWorld, setup: HealthSetup
 ) -> None:
     table = await light_world.table(bucket_count=3)
     for number, server in enumerate(("here", "there")):
-        await claim_tail(checked.rows, TableBucket(table.id, None, number), server)
-    await checked.rows.claim(TableBucket(table.id, None, 2), "folder", "there")
-    assert await checked.check.take() == ClusterHealth(3, 2, 2)
-    assert await checked.colour() is ClusterHealthStatus.RED
-    await checked.rows.release_tail(TableBucket(table.id, None, 1))
-    assert await checked.colour() is ClusterHealthStatus.GREEN
+        await claim_tail(setup.rows, TableBucket(table.id, None, number), server)
+    await setup.rows.claim(TableBucket(table.id, None, 2), "folder", "there")
+    assert await setup.check.take() == ClusterHealth(3, 2, 2)
+    assert await setup.status() is ClusterHealthStatus.RED
+    await setup.rows.release_tail(TableBucket(table.id, None, 1))
+    assert await setup.status() is ClusterHealthStatus.GREEN
 
 
-async def test_red_from_an_opening_that_failed_until_one_does_not(light_world: StreamWorld, checked: Checked) -> None:
+async def test_red_from_a_failed_opening_until_a_successful_one(light_world: StreamWorld, setup: HealthSetup) -> None:
     table = await light_world.table(bucket_count=2)
-    checked.shelf.refuses = True
+    setup.opener.fails = True
     with pytest.raises(FlussError):
-        await checked.buckets.get(table, None, 0)
-    assert await checked.check.take() == ClusterHealth(2, 1, 1)
-    assert await checked.colour() is ClusterHealthStatus.RED
-    checked.shelf.refuses = False
-    await checked.buckets.get(table, None, 0)
-    assert await checked.colour() is ClusterHealthStatus.GREEN
+        await setup.buckets.get(table, None, 0)
+    assert await setup.check.take() == ClusterHealth(2, 1, 1)
+    assert await setup.status() is ClusterHealthStatus.RED
+    setup.opener.fails = False
+    await setup.buckets.get(table, None, 0)
+    assert await setup.status() is ClusterHealthStatus.GREEN
 
 
-async def test_red_while_a_bucket_is_open_whose_disk_refused(light_world: StreamWorld, checked: Checked) -> None:
+async def test_red_while_the_disk_of_an_open_bucket_fails(light_world: StreamWorld, setup: HealthSetup) -> None:
     table = await light_world.table()
-    opened = await checked.buckets.get(table, None, 0)
-    cast(RefusingLog, opened.log).is_broken = True
-    assert await checked.check.take() == ClusterHealth(1, 0, 0)
+    opened = await setup.buckets.get(table, None, 0)
+    cast(FailingLog, opened.log).is_broken = True
+    assert await setup.check.take() == ClusterHealth(1, 0, 0)
 
 
-async def test_red_where_the_home_is_not(light_world: StreamWorld, checked: Checked) -> None:
+async def test_red_on_a_server_that_does_not_lead(light_world: StreamWorld, setup: HealthSetup) -> None:
     await light_world.table(bucket_count=2)
-    checked.is_leader = False
-    assert await checked.check.take() == ClusterHealth(2, 0, 0)
-    assert await checked.colour() is ClusterHealthStatus.RED
+    setup.is_leader = False
+    assert await setup.check.take() == ClusterHealth(2, 0, 0)
+    assert await setup.status() is ClusterHealthStatus.RED
 
 
-async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked: Checked) -> None:
+async def test_dropped_tables_do_not_count(light_world: StreamWorld, setup: HealthSetup) -> None:
     table = await light_world.table(bucket_count=2)
-    gone = TableBucket(table.id, None, 1)
-    await claim_tail(checked.rows, gone, "there")
-    checked.not_uploaded.add(gone)
-    assert await checked.colour() is ClusterHealthStatus.RED
+    dropped = TableBucket(table.id, None, 1)
+    await claim_tail(setup.rows, dropped, "there")
+    setup.not_uploaded.add(dropped)
+    assert await setup.status() is ClusterHealthStatus.RED
     await light_world.tables.drop(light_world.root, *table.path)
-    assert await checked.check.take() == ClusterHealth(0, 0, 0)
+    assert await setup.check.take() == ClusterHealth(0, 0, 0)
 
 
-async def test_one_that_is_offline_and_not_copied_counts_once(light_world: StreamWorld, checked: Checked) -> None:
+async def test_bucket_that_is_offline_and_not_uploaded_counts_once(
+    light_world: StreamWorld, setup: HealthSetup
+) -> None:
     table = await light_world.table(bucket_count=3)
     offline, not_uploaded = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
-    await claim_tail(checked.rows, offline, "there")
-    checked.not_uploaded |= {offline, not_uploaded}
-    assert await checked.check.take() == ClusterHealth(3, 2, 1)
+    await claim_tail(setup.rows, offline, "there")
+    setup.not_uploaded |= {offline, not_uploaded}
+    assert await setup.check.take() == ClusterHealth(3, 2, 1)
 
 
-async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWorld, checked: Checked) -> None:
+async def test_clients_receive_the_numbers_and_the_status(light_world: StreamWorld, setup: HealthSetup) -> None:
     table = await light_world.table(bucket_count=3)
-    checked.not_uploaded.add(TableBucket(table.id, None, 0))
-    (call,) = (call for call in stats_calls(checked.stats) if call.key == HEALTH_CALL)
+    setup.not_uploaded.add(TableBucket(table.id, None, 0))
+    (call,) = (call for call in stats_calls(setup.stats) if call.key == HEALTH_CALL)
     assert isinstance(call, Call)
-    told = await call.handle(light_world.root, pb.GetClusterHealthRequest())
-    assert told == pb.GetClusterHealthResponse(
+    response = await call.handle(light_world.root, pb.GetClusterHealthRequest())
+    assert response == pb.GetClusterHealthResponse(
         num_replicas=3,
         in_sync_replicas=2,
         num_leader_replicas=3,
@@ -160,28 +162,17 @@ async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWo
         await call.handle(await light_world.caller(await light_world.user("alice")), pb.GetClusterHealthRequest())
 
 
-# -- with logs, and a byte store that is away ---------------------------------------------------------------------
-
-
-class Away(MemoryStorage):
-    """A byte store that takes nothing while it is away."""
-
-    is_away = False
-
-    async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        if self.is_away:
-            raise Unavailable("the store is away")
-        return await super().put(key, body, metadata=metadata)
+# -- with logs and an unavailable object store -------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogShelf]:
-    made = LogShelf(light_world, tmp_path / "logs", Away(light_world.clock))
+async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogOpener]:
+    made = LogOpener(light_world, tmp_path / "logs", FlakyStorage(light_world.clock))
     yield made
     await asyncio.to_thread(made.logs.close)
 
 
-def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> ClusterHealthCheck:
+def check_of(world: StreamWorld, logs: LogOpener, server: Server) -> ClusterHealthCheck:
     return ClusterHealthCheck(
         world.tables,
         world.partitions,
@@ -193,13 +184,11 @@ def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> ClusterHealt
     )
 
 
-async def test_yellow_while_a_log_cannot_be_copied_and_what_is_copied_is_counted(
-    light_world: StreamWorld, logs: LogShelf
-) -> None:
+async def test_yellow_while_a_log_cannot_be_uploaded(light_world: StreamWorld, logs: LogOpener) -> None:
     table = await light_world.table(bucket_count=2)
-    await written(light_world, logs, table)
-    storage = cast(Away, logs.storage)
-    async with begun(light_world, logs) as server:
+    await write_log(light_world, logs, table)
+    storage = cast(FlakyStorage, logs.storage)
+    async with running_server(light_world, logs) as server:
         check = check_of(light_world, logs, server)
         await server.buckets.get(table, None, 0)
         assert (await check.take()).status is ClusterHealthStatus.GREEN
@@ -211,30 +200,30 @@ async def test_yellow_while_a_log_cannot_be_copied_and_what_is_copied_is_counted
         storage.is_away = False
         assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN
-        copied = server.log_maintenance.take_upload_counts()
+        uploads = server.log_maintenance.take_upload_counts()
         sizes = [len(await storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
-        assert copied == (len(sizes), sum(sizes), 0)
+        assert uploads == (len(sizes), sum(sizes), 0)
         assert sum(sizes) > 0
         assert server.log_maintenance.take_upload_counts() == (0, 0, 0)
 
 
-async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again(
-    light_world: StreamWorld, logs: LogShelf, monkeypatch: pytest.MonkeyPatch
+async def test_maintenance_soon_retries_a_log_that_failed_to_open(
+    light_world: StreamWorld, logs: LogOpener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = await light_world.table()
-    await written(light_world, logs, table, batches=1)
+    await write_log(light_world, logs, table, batches=1)
 
     async def refuse(*_: object) -> None:
         raise FlussError(ErrorCode.STORAGE, "away")
 
-    async with begun(light_world, logs) as server:
+    async with running_server(light_world, logs) as server:
         check = check_of(light_world, logs, server)
         with monkeypatch.context() as patch:
             patch.setattr(logs, "open", refuse)
             assert await server.log_maintenance.maintain() == 1
         assert (await check.take()).status is ClusterHealthStatus.RED
         await server.log_maintenance.maintain()
-        assert (await check.take()).status is ClusterHealthStatus.RED  # not at every round
+        assert (await check.take()).status is ClusterHealthStatus.RED  # not retried in every round
         light_world.clock.advance(RETRY_SECONDS)
         assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN

@@ -10,7 +10,7 @@ from lakebed.streams.buckets.folder_ownership import ID_FILE, LOGS_FOLDER, SERVE
 from tests.meta.stores import open_migrated_file
 
 
-async def test_the_folder_gets_the_id_of_the_metadata(tmp_path: Path) -> None:
+async def test_folder_gets_the_deployment_id_of_the_metadata_store(tmp_path: Path) -> None:
     meta = await open_migrated_file(tmp_path / "meta.db")
     ownership = FolderOwnership(meta, tmp_path / "streams")
     await ownership.confirm_at_start()
@@ -20,7 +20,7 @@ async def test_the_folder_gets_the_id_of_the_metadata(tmp_path: Path) -> None:
     await meta.close()
 
 
-async def test_a_folder_of_another_deployment_is_refused(tmp_path: Path) -> None:
+async def test_folder_of_another_deployment_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "streams"
     first, second = await open_migrated_file(tmp_path / "a.db"), await open_migrated_file(tmp_path / "b.db")
     await FolderOwnership(first, folder).confirm_at_start()
@@ -34,7 +34,7 @@ async def test_a_folder_of_another_deployment_is_refused(tmp_path: Path) -> None
     await second.close()
 
 
-async def test_a_folder_that_lost_its_id_is_not_confirmed(tmp_path: Path) -> None:
+async def test_folder_that_lost_its_id_is_not_confirmed(tmp_path: Path) -> None:
     meta = await open_migrated_file(tmp_path / "meta.db")
     ownership = FolderOwnership(meta, tmp_path / "streams")
     await ownership.confirm_at_start()
@@ -44,7 +44,7 @@ async def test_a_folder_that_lost_its_id_is_not_confirmed(tmp_path: Path) -> Non
     await meta.close()
 
 
-async def test_logs_from_before_ids_must_be_of_known_tables(tmp_path: Path) -> None:
+async def test_folder_without_id_must_have_logs_of_known_tables(tmp_path: Path) -> None:
     meta = await open_migrated_file(tmp_path / "meta.db")
     (tmp_path / "streams" / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     ownership = FolderOwnership(meta, tmp_path / "streams")
@@ -61,10 +61,10 @@ async def test_logs_from_before_ids_must_be_of_known_tables(tmp_path: Path) -> N
     await meta.close()
 
 
-async def test_a_folder_from_before_ids_is_known_by_the_name_of_its_server(tmp_path: Path) -> None:
+async def test_folder_without_id_is_recognized_by_its_server_name(tmp_path: Path) -> None:
     meta = await open_migrated_file(tmp_path / "meta.db")
     folder = tmp_path / "streams"
-    # Dropped while another server led: nothing in the metadata mentions table 7 any more.
+    # Table 7 was dropped while another server led: the metadata store has no trace of it.
     (folder / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     (folder / SERVER_NAME_FILE).write_text("0123456789abcdef", encoding="ascii")
     ownership = FolderOwnership(meta, folder)

@@ -1,4 +1,4 @@
-"""Logs are looked after whether or not somebody has asked for their bucket since the server began."""
+"""Logs are maintained whether or not a client has opened their bucket since the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lakebed.meta.seam import Reader
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
-from lakebed.streams.buckets import log_maintenance as tending_module
+from lakebed.streams.buckets import log_maintenance as maintenance_module
 from lakebed.streams.buckets.log_maintenance import VISIT_SECONDS, LogMaintenance
 from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.log.local.logs import Logs
@@ -34,8 +34,8 @@ SERVER = "one"
 SMALL = LogSizes(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 
 
-class LogShelf:
-    """Where buckets are: a real log each, over a byte store in memory."""
+class LogOpener:
+    """Opens buckets with a local log over an object store in memory."""
 
     def __init__(self, world: StreamWorld, folder: Path, storage: MemoryStorage | None = None) -> None:
         self.clock, self.storage = world.clock, storage or MemoryStorage(world.clock)
@@ -56,10 +56,10 @@ class LogShelf:
         return 1
 
     async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
-        place = LogLocation(bucket, table.path.database, table.path.name)
+        location = LogLocation(bucket, table.path.database, table.path.name)
         self.opened.append(bucket)
         return OpenBucket(
-            bucket, await open_remote_backed_log(self.logs, self.remotes, place, server=SERVER, clock=self.clock)
+            bucket, await open_remote_backed_log(self.logs, self.remotes, location, server=SERVER, clock=self.clock)
         )
 
     async def close(self, opened: OpenBucket) -> None:
@@ -73,128 +73,124 @@ class LogShelf:
 
 
 class Server:
-    """A server that has begun: nothing is open yet."""
+    """A started server without open buckets."""
 
-    def __init__(self, world: StreamWorld, shelf: LogShelf) -> None:
-        self.buckets = OpenBuckets(shelf, world.tables, world.partitions)
+    def __init__(self, world: StreamWorld, opener: LogOpener) -> None:
+        self.buckets = OpenBuckets(opener, world.tables, world.partitions)
         self.log_maintenance = LogMaintenance(
-            self.buckets, world.tables, shelf.rows, world.clock, lambda: True, server=SERVER
+            self.buckets, world.tables, opener.rows, world.clock, lambda: True, server=SERVER
         )
 
 
 @pytest.fixture
-async def shelf(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogShelf]:
-    made = LogShelf(light_world, tmp_path / "logs")
-    yield made
-    await asyncio.to_thread(made.logs.close)
+async def opener(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogOpener]:
+    log_opener = LogOpener(light_world, tmp_path / "logs")
+    yield log_opener
+    await asyncio.to_thread(log_opener.logs.close)
 
 
 @asynccontextmanager
-async def begun(world: StreamWorld, shelf: LogShelf) -> AsyncIterator[Server]:
-    server = Server(world, shelf)
-    shelf.opened.clear()
+async def running_server(world: StreamWorld, opener: LogOpener) -> AsyncIterator[Server]:
+    server = Server(world, opener)
+    opener.opened.clear()
     yield server
     await server.buckets.close()
 
 
-async def written(world: StreamWorld, shelf: LogShelf, table: StreamTable, batches: int = 12) -> None:
-    """Several segments of a bucket, of which none was looked after."""
-    async with begun(world, shelf) as server:
+async def write_log(world: StreamWorld, opener: LogOpener, table: StreamTable, batches: int = 12) -> None:
+    """Write several segments of a bucket without maintaining them."""
+    async with running_server(world, opener) as server:
         log = (await server.buckets.get(table, None, 0)).log
         for _ in range(batches):
             await log.append(plain_batch(100, b"x" * 1500), Acks.ALL)
 
 
-async def test_what_a_crash_left_uncopied_is_copied_though_nobody_asks(
-    light_world: StreamWorld, shelf: LogShelf
+async def test_segments_left_by_a_crash_are_uploaded_without_requests(
+    light_world: StreamWorld, opener: LogOpener
 ) -> None:
     table = await light_world.table()
-    await written(light_world, shelf, table)
-    assert not [key for key in await shelf.keys() if key.endswith(".log")]
-    async with begun(light_world, shelf) as server:
+    await write_log(light_world, opener, table)
+    assert not [key for key in await opener.keys() if key.endswith(".log")]
+    async with running_server(light_world, opener) as server:
         assert await server.log_maintenance.maintain() == 0
-        assert len([key for key in await shelf.keys() if key.endswith(".log")]) > 1
-        assert list(server.buckets) == []  # and nothing stays open for it
+        assert len([key for key in await opener.keys() if key.endswith(".log")]) > 1
+        assert list(server.buckets) == []  # the bucket is closed again
 
 
-async def test_what_is_too_old_goes_though_nobody_asks(light_world: StreamWorld, shelf: LogShelf) -> None:
+async def test_expired_segments_are_deleted_without_requests(light_world: StreamWorld, opener: LogOpener) -> None:
     table = await light_world.table()
-    await written(light_world, shelf, table)
-    async with begun(light_world, shelf) as server:
+    await write_log(light_world, opener, table)
+    async with running_server(light_world, opener) as server:
         await server.log_maintenance.maintain()
         light_world.clock.advance(WEEK + 60)
         await server.log_maintenance.maintain()
         await server.log_maintenance.maintain()
-        assert [key for key in await shelf.keys() if key.endswith(".log")] == []
+        assert [key for key in await opener.keys() if key.endswith(".log")] == []
         log = (await server.buckets.get(table, None, 0)).log
         assert log.start_offset == log.end_offset == 1200
 
 
-async def test_a_bucket_is_visited_once_in_a_while_and_not_at_every_round(
-    light_world: StreamWorld, shelf: LogShelf
-) -> None:
+async def test_closed_bucket_is_visited_at_an_interval(light_world: StreamWorld, opener: LogOpener) -> None:
     table = await light_world.table()
-    await written(light_world, shelf, table, batches=1)
-    async with begun(light_world, shelf) as server:
+    await write_log(light_world, opener, table, batches=1)
+    async with running_server(light_world, opener) as server:
         for _ in range(3):
             await server.log_maintenance.maintain()
-        assert len(shelf.opened) == 1
+        assert len(opener.opened) == 1
         light_world.clock.advance(VISIT_SECONDS)
         await server.log_maintenance.maintain()
-        assert len(shelf.opened) == 2
+        assert len(opener.opened) == 2
         await server.buckets.get(table, None, 0)
         light_world.clock.advance(VISIT_SECONDS)
         await server.log_maintenance.maintain()
-        assert len(shelf.opened) == 3  # by who asked
+        assert len(opener.opened) == 3  # opened by the request
 
 
-async def test_a_server_that_has_begun_visits_a_few_at_a_time(
-    light_world: StreamWorld, shelf: LogShelf, monkeypatch: pytest.MonkeyPatch
+async def test_visits_per_round_are_limited(
+    light_world: StreamWorld, opener: LogOpener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tending_module, "VISITS", 2)
+    monkeypatch.setattr(maintenance_module, "VISITS", 2)
     for number in range(5):
-        await written(light_world, shelf, await light_world.table(f"t{number}"), batches=1)
-    async with begun(light_world, shelf) as server:
+        await write_log(light_world, opener, await light_world.table(f"t{number}"), batches=1)
+    async with running_server(light_world, opener) as server:
         counts = []
         for _ in range(4):
             await server.log_maintenance.maintain()
-            counts.append(len(shelf.opened))
+            counts.append(len(opener.opened))
         assert counts == [2, 4, 5, 5]
 
 
-async def test_a_table_that_was_dropped_is_no_failure(light_world: StreamWorld, shelf: LogShelf) -> None:
+async def test_dropped_table_is_no_failure(light_world: StreamWorld, opener: LogOpener) -> None:
     table = await light_world.table()
-    await written(light_world, shelf, table, batches=1)
+    await write_log(light_world, opener, table, batches=1)
     await light_world.tables.drop(light_world.root, *table.path)
-    async with begun(light_world, shelf) as server:
+    async with running_server(light_world, opener) as server:
         assert await server.log_maintenance.maintain() == 0
-        assert shelf.opened == []
+        assert opener.opened == []
 
 
-async def test_what_is_only_here_is_handed_over_though_nobody_asked(light_world: StreamWorld, shelf: LogShelf) -> None:
+async def test_shutdown_uploads_tails_of_closed_buckets(light_world: StreamWorld, opener: LogOpener) -> None:
     table = await light_world.table()
-    await written(light_world, shelf, table, batches=3)
-    assert [tail for _, tail in await shelf.rows.all()] == [SERVER]
-    async with begun(light_world, shelf) as server:
+    await write_log(light_world, opener, table, batches=3)
+    assert [tail for _, tail in await opener.rows.all()] == [SERVER]
+    async with running_server(light_world, opener) as server:
         assert await server.log_maintenance.hand_over() == 0
-        assert [tail for _, tail in await shelf.rows.all()] == [""]
-        assert [end for _, _, end in await shelf.remotes.ends(table.id, None)] == [300]
+        assert [tail for _, tail in await opener.rows.all()] == [""]
+        assert [end for _, _, end in await opener.remotes.ends(table.id, None)] == [300]
 
 
 async def claim_tail(rows: LogRows, bucket: TableBucket, server: str) -> None:
-    """Have a server open a log of which its disk alone has the newest records from now on."""
+    """Record that only this server has the newest records of a bucket."""
     await rows.claim(bucket, "folder", server)
     await rows.keep_tail(bucket, server, 0, 0)
 
 
-async def test_how_far_a_log_reaches_that_only_this_disk_has_is_recorded(
-    light_world: StreamWorld, shelf: LogShelf
-) -> None:
+async def test_end_of_a_local_tail_is_recorded(light_world: StreamWorld, opener: LogOpener) -> None:
     table = await light_world.table()
     bucket = TableBucket(table.id, None, 0)
-    async with begun(light_world, shelf) as server:
+    async with running_server(light_world, opener) as server:
         log = (await server.buckets.get(table, None, 0)).log
-        assert (await shelf.rows.find(bucket)).recorded_end == 0
+        assert (await opener.rows.find(bucket)).recorded_end == 0
         await log.append(plain_batch(100), Acks.ALL)
         await server.log_maintenance.maintain()
-        assert (await shelf.rows.find(bucket)).recorded_end == 100
+        assert (await opener.rows.find(bucket)).recorded_end == 100

@@ -1,4 +1,4 @@
-"""Buckets: opened once, in the order of asking, let go of when they are to, and opened anew when a disk refused."""
+"""Buckets are opened once, served in request order, closed on drops, and reopened after disk failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.buckets import open_buckets as buckets_module
+from lakebed.streams.buckets import open_buckets as open_buckets_module
 from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.purging import Purger
@@ -20,8 +20,8 @@ from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
 
-class Shelf:
-    """Where buckets are, for tests: in memory, opened when it is let."""
+class FakeOpener:
+    """Opens buckets in memory. Tests can delay and fail opening and closing."""
 
     def __init__(self) -> None:
         self.may_open = asyncio.Event()
@@ -29,7 +29,7 @@ class Shelf:
         self.opened: list[TableBucket] = []
         self.closed: list[TableBucket] = []
         self.removed: list[tuple[int, int | None]] = []
-        self.refuses = False
+        self.fails = False
         self.is_opening = asyncio.Event()
         self.may_close = asyncio.Event()
         self.may_close.set()
@@ -39,10 +39,10 @@ class Shelf:
         self.is_opening.set()
         await self.may_open.wait()
         self.calls.append("open")
-        if self.refuses:
+        if self.fails:
             raise FlussError(ErrorCode.LOG_STORAGE, "no disk")
         self.opened.append(bucket)
-        return OpenBucket(bucket, RefusingLog())
+        return OpenBucket(bucket, FailingLog())
 
     async def close(self, opened: OpenBucket) -> None:
         await self.may_close.wait()
@@ -55,8 +55,8 @@ class Shelf:
         self.removed.append((table_id, partition_id))
 
 
-class RefusingLog(MemoryLog):
-    """A log whose disk may refuse."""
+class FailingLog(MemoryLog):
+    """A log whose disk can fail."""
 
     is_broken = False
 
@@ -66,71 +66,71 @@ class RefusingLog(MemoryLog):
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def opener() -> FakeOpener:
+    return FakeOpener()
 
 
 @pytest.fixture
-def buckets(light_world: StreamWorld, shelf: Shelf) -> OpenBuckets:
-    return OpenBuckets(shelf, light_world.tables, light_world.partitions)
+def buckets(light_world: StreamWorld, opener: FakeOpener) -> OpenBuckets:
+    return OpenBuckets(opener, light_world.tables, light_world.partitions)
 
 
-async def test_a_bucket_is_opened_once_however_many_ask(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_concurrent_requests_open_a_bucket_once_and_are_served_in_order(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(bucket_count=2)
-    shelf.may_open.clear()
+    opener.may_open.clear()
     order: list[int] = []
 
-    async def ask(number: int) -> OpenBucket:
+    async def request(number: int) -> OpenBucket:
         found = await buckets.get(table, None, 0)
         order.append(number)
         return found
 
-    asking = [asyncio.create_task(ask(number)) for number in range(5)]
+    requests = [asyncio.create_task(request(number)) for number in range(5)]
     await asyncio.sleep(0)
-    shelf.may_open.set()
-    found = await asyncio.gather(*asking)
+    opener.may_open.set()
+    found = await asyncio.gather(*requests)
     assert order == list(range(5))
     assert all(each is found[0] for each in found)
-    assert shelf.opened == [TableBucket(table.id, None, 0)]
+    assert opener.opened == [TableBucket(table.id, None, 0)]
     assert await buckets.get(table, None, 0) is found[0]
 
 
-async def test_opening_outlasts_who_asked_and_is_not_begun_again(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_opening_continues_after_its_request_is_cancelled(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
-    shelf.may_open.clear()
+    opener.may_open.clear()
     for _ in range(3):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(buckets.get(table, None, 0), 0.01)
-    asking = asyncio.create_task(buckets.get(table, None, 0))
+    requests = asyncio.create_task(buckets.get(table, None, 0))
     await asyncio.sleep(0)
-    shelf.may_open.set()
-    assert await buckets.get(table, None, 0) is await asking
-    assert len(shelf.opened) == 1
+    opener.may_open.set()
+    assert await buckets.get(table, None, 0) is await requests
+    assert len(opener.opened) == 1
     assert not buckets._openings
 
 
-async def test_an_opening_that_fails_with_nobody_there_is_forgotten(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_failed_opening_without_requests_is_repeated(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
-    shelf.may_open.clear()
-    shelf.refuses = True
+    opener.may_open.clear()
+    opener.fails = True
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(buckets.get(table, None, 0), 0.01)
-    shelf.may_open.set()
+    opener.may_open.set()
     while buckets._openings:
         await asyncio.sleep(0)
-    shelf.refuses = False
+    opener.fails = False
     await buckets.get(table, None, 0)
-    assert len(shelf.opened) == 1
+    assert len(opener.opened) == 1
 
 
 @pytest.mark.parametrize(("partition_id", "number"), [(None, 2), (None, -1), (7, 0)])
-async def test_buckets_that_there_are_not(
+async def test_missing_buckets_are_unknown(
     light_world: StreamWorld, buckets: OpenBuckets, partition_id: int | None, number: int
 ) -> None:
     table = await light_world.table(bucket_count=2)
@@ -139,7 +139,9 @@ async def test_buckets_that_there_are_not(
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
-async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets) -> None:
+async def test_buckets_belong_to_their_partition(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
+) -> None:
     table = await light_world.table(partition_key=["name"])
     other = await light_world.table("other", partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -150,59 +152,59 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
             await buckets.get(wrong_table, partition_id, 0)
         assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     await light_world.partitions.remove(light_world.root, table, "EU")
-    assert shelf.closed == [TableBucket(table.id, partition.id, 0)]
+    assert opener.closed == [TableBucket(table.id, partition.id, 0)]
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, partition.id, 0)
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
-async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
+async def test_server_that_does_not_lead_opens_no_buckets(light_world: StreamWorld, opener: FakeOpener) -> None:
     table = await light_world.table()
     is_leader = False
-    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_leader)
+    buckets = OpenBuckets(opener, light_world.tables, light_world.partitions, lambda: is_leader)
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_table_dropped_meanwhile_leaves_nothing_open(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_bucket_of_a_table_dropped_during_opening_is_closed(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
-    shelf.may_open.clear()
-    asking = asyncio.create_task(buckets.get(table, None, 0))
+    opener.may_open.clear()
+    requests = asyncio.create_task(buckets.get(table, None, 0))
     await asyncio.sleep(0.01)
     await light_world.tables.drop(light_world.root, *table.path)
-    shelf.may_open.set()
+    opener.may_open.set()
     with pytest.raises(FlussError) as raised:
-        await asking
+        await requests
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
-    assert shelf.closed == shelf.opened
+    assert opener.closed == opener.opened
     assert list(buckets) == []
 
 
-async def test_what_a_disk_refused_is_opened_anew(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
+async def test_bucket_with_a_failed_disk_is_reopened(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
+    monkeypatch.setattr(open_buckets_module, "_REOPENING_SECONDS", 0.0)
     table = await light_world.table()
     first = await buckets.get(table, None, 0)
-    told: list[TableBucket] = []
-    buckets.on_closed(told.append)
-    cast(RefusingLog, first.log).is_broken = True
-    shelf.refuses = True
+    closed: list[TableBucket] = []
+    buckets.on_closed(closed.append)
+    cast(FailingLog, first.log).is_broken = True
+    opener.fails = True
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
     assert raised.value.code is ErrorCode.LOG_STORAGE
-    assert told == shelf.closed == [first.bucket]
-    shelf.refuses = False
+    assert closed == opener.closed == [first.bucket]
+    opener.fails = False
     second = await buckets.get(table, None, 0)
     assert second is not first
     assert await buckets.get(table, None, 0) is second
 
 
-async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_is_dropped(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_failed_opening_is_remembered_until_success_or_drop(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(bucket_count=2)
     parts = await light_world.table("parts", partition_key=["name"])
@@ -210,12 +212,12 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
     partition = await light_world.partitions.by_name(parts, "EU")
     first, second = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
     of_part = TableBucket(parts.id, partition.id, 0)
-    shelf.refuses = True
+    opener.fails = True
     for wanted, partition_id, number in ((table, None, 0), (table, None, 1), (parts, partition.id, 0)):
         with pytest.raises(FlussError):
             await buckets.get(wanted, partition_id, number)
     assert buckets.broken() == dict.fromkeys((first, second, of_part), "no disk")
-    shelf.refuses = False
+    opener.fails = False
     await buckets.get(table, None, 0)
     assert set(buckets.broken()) == {second, of_part}
     await light_world.partitions.remove(light_world.root, parts, "EU")
@@ -225,50 +227,54 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
 
 
 @pytest.mark.parametrize("reason", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch, reason: ErrorCode
+async def test_leadership_errors_are_not_remembered(
+    light_world: StreamWorld,
+    opener: FakeOpener,
+    buckets: OpenBuckets,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: ErrorCode,
 ) -> None:
     async def refuse(*_: object) -> OpenBucket:
         raise FlussError(reason)
 
-    monkeypatch.setattr(shelf, "open", refuse)
+    monkeypatch.setattr(opener, "open", refuse)
     with pytest.raises(FlussError):
         await buckets.get(await light_world.table(), None, 0)
     assert buckets.broken() == {}
 
 
-async def test_a_visit_that_could_not_begin_is_known_too_and_forgotten_with_the_home(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_failed_visit_is_remembered_until_leadership_ends(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     bucket = TableBucket((await light_world.table()).id, None, 0)
 
     async def work(visited: OpenBucket) -> None:
         raise AssertionError("it cannot be opened")
 
-    shelf.refuses = True
+    opener.fails = True
     with pytest.raises(FlussError):
         await buckets.visit(bucket, work)
     assert set(buckets.broken()) == {bucket}
-    await buckets.close()  # another server may make it whole
+    await buckets.close()  # leadership ends
     assert buckets.broken() == {}
 
 
-async def test_a_bucket_whose_disk_refused_is_known_until_it_is_open_anew(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
+async def test_bucket_with_a_failed_disk_is_remembered_until_reopened(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
+    monkeypatch.setattr(open_buckets_module, "_REOPENING_SECONDS", 0.0)
     table = await light_world.table()
     opened = await buckets.get(table, None, 0)
     assert buckets.broken() == {}
-    cast(RefusingLog, opened.log).is_broken = True
+    cast(FailingLog, opened.log).is_broken = True
     assert set(buckets.broken()) == {opened.bucket}
-    shelf.may_open.clear()
-    asking = asyncio.create_task(buckets.get(table, None, 0))
-    while not shelf.closed:
+    opener.may_open.clear()
+    requests = asyncio.create_task(buckets.get(table, None, 0))
+    while not opener.closed:
         await asyncio.sleep(0)
-    assert set(buckets.broken()) == {opened.bucket}  # it is let go of, and not open yet
-    shelf.may_open.set()
-    await asking
+    assert set(buckets.broken()) == {opened.bucket}  # closed, and not open again yet
+    opener.may_open.set()
+    await requests
     assert buckets.broken() == {}
 
 
@@ -276,8 +282,8 @@ async def confirmed() -> None:
     return None
 
 
-async def test_files_of_what_was_dropped_are_removed_once(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_files_of_dropped_partitions_and_tables_are_removed_once(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -287,20 +293,20 @@ async def test_files_of_what_was_dropped_are_removed_once(
     await light_world.tables.drop(light_world.root, *table.path)
     purging = Purger(light_world.store, buckets, lambda: True, confirmed)
     assert await purging.purge() == 2
-    assert shelf.removed == [(table.id, partition.id), (table.id, None)]
+    assert opener.removed == [(table.id, partition.id), (table.id, None)]
     assert await purging.purge() == 0
 
 
 @pytest.mark.parametrize("dropped", ["partition", "table"])
-async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, dropped: str
+async def test_files_are_not_removed_while_a_request_opens_the_bucket(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets, dropped: str
 ) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
     partition = await light_world.partitions.by_name(table, "EU")
-    shelf.may_open.clear()
+    opener.may_open.clear()
     late = asyncio.create_task(buckets.get(table, partition.id, 0))
-    await shelf.is_opening.wait()
+    await opener.is_opening.wait()
     if dropped == "partition":
         await light_world.partitions.remove(light_world.root, table, "EU")
     else:
@@ -309,34 +315,34 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
     opening = buckets._openings[table.id, partition.id, 0]
     while opening.waiting < 2 and not purging.done():
         await asyncio.sleep(0)
-    shelf.may_open.set()
+    opener.may_open.set()
     with pytest.raises(FlussError) as raised:
         await late
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     assert await purging == 1
-    assert shelf.calls == ["open", "close", "remove"]
+    assert opener.calls == ["open", "close", "remove"]
     assert not buckets._openings
 
 
-async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_files_are_not_removed_while_the_bucket_closes(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
-    """A database is dropped with all its tables, whose buckets are closed one after the other."""
+    """Dropping a database closes the buckets of its tables one after the other."""
     table = await light_world.table()
     await buckets.get(table, None, 0)
-    shelf.may_close.clear()
+    opener.may_close.clear()
     dropping = asyncio.create_task(light_world.tables.drop(light_world.root, *table.path))
     while list(buckets):
         await asyncio.sleep(0)
     purging = asyncio.create_task(Purger(light_world.store, buckets, lambda: True, confirmed).purge())
-    await asyncio.wait({purging}, timeout=0.1)  # long enough to show that files are removed too early, if they are
-    shelf.may_close.set()
+    await asyncio.wait({purging}, timeout=0.1)  # a premature removal would happen within this time
+    opener.may_close.set()
     await dropping
     assert await purging == 1
-    assert shelf.calls == ["open", "close", "remove"]
+    assert opener.calls == ["open", "close", "remove"]
 
 
-async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_as_not_leader_if_the_leader_moves(
+async def test_error_of_a_running_request_distinguishes_drops_from_leader_changes(
     light_world: StreamWorld, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
@@ -357,26 +363,26 @@ async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metadata_store(
-    light_world: StreamWorld, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+async def test_former_leader_answers_not_leader_without_the_metadata_store(
+    light_world: StreamWorld, opener: FakeOpener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store may be out of its reach, and clients are to go to the new leader at once."""
+    """The store can be unreachable, and clients should move to the new leader at once."""
     is_leader = True
-    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_leader)
+    buckets = OpenBuckets(opener, light_world.tables, light_world.partitions, lambda: is_leader)
     table = await light_world.table()
     opened = await buckets.get(table, None, 0)
     light_world.tables.forget_all()
     is_leader = False
     await buckets.close()
 
-    async def away(*_: object) -> None:
-        raise AssertionError("the metadata store is out of reach")
+    async def unreachable(*_: object) -> None:
+        raise AssertionError("the metadata store is unreachable")
 
-    monkeypatch.setattr(light_world.store, "row", away)
+    monkeypatch.setattr(light_world.store, "row", unreachable)
     assert await buckets.why_dropped(opened.bucket) is None
 
 
-async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_partition_replaces_a_dropped_one(
+async def test_unknown_writer_of_a_recreated_partition_gets_unknown_writer_id(
     light_world: StreamWorld, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
@@ -397,8 +403,8 @@ async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_parti
     assert raised.value.code is ErrorCode.UNKNOWN_WRITER_ID
 
 
-async def test_a_visited_bucket_is_let_go_of_again(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_visited_bucket_is_closed_again(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(bucket_count=2)
     bucket = TableBucket(table.id, None, 0)
@@ -409,15 +415,15 @@ async def test_a_visited_bucket_is_let_go_of_again(
         seen.append(visited)
 
     await buckets.visit(bucket, work)
-    assert [each.bucket for each in seen] == shelf.opened == shelf.closed == [bucket]
+    assert [each.bucket for each in seen] == opener.opened == opener.closed == [bucket]
     await buckets.get(table, None, 0)
     await buckets.visit(bucket, work)
-    assert len(seen) == 1  # it is open: whoever looks after those comes to it
-    assert shelf.opened == [bucket, bucket]
+    assert len(seen) == 1  # open buckets are not visited
+    assert opener.opened == [bucket, bucket]
 
 
-async def test_who_asks_for_a_visited_bucket_has_it_at_once_and_keeps_it(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_request_during_a_visit_gets_the_bucket_and_keeps_it_open(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
     found: list[OpenBucket] = []
@@ -428,12 +434,12 @@ async def test_who_asks_for_a_visited_bucket_has_it_at_once_and_keeps_it(
 
     await buckets.visit(TableBucket(table.id, None, 0), work)
     assert list(buckets) == found
-    assert shelf.closed == []
+    assert opener.closed == []
     assert await buckets.get(table, None, 0) is found[0]
 
 
-async def test_a_visit_that_fails_lets_go_of_the_bucket(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_failed_visit_closes_the_bucket(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
 
@@ -442,21 +448,21 @@ async def test_a_visit_that_fails_lets_go_of_the_bucket(
 
     with pytest.raises(FlussError):
         await buckets.visit(TableBucket(table.id, None, 0), work)
-    assert len(shelf.closed) == 1
+    assert len(opener.closed) == 1
     await buckets.get(table, None, 0)
 
 
-async def test_a_table_that_is_dropped_during_a_visit_is_closed_once(
-    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+async def test_bucket_of_a_table_dropped_during_a_visit_is_closed_once(
+    light_world: StreamWorld, opener: FakeOpener, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
 
     async def work(visited: OpenBucket) -> None:
         await light_world.tables.drop(light_world.root, *table.path)
-        assert shelf.closed == [visited.bucket]
+        assert opener.closed == [visited.bucket]
 
     await buckets.visit(TableBucket(table.id, None, 0), work)
-    assert len(shelf.closed) == 1
+    assert len(opener.closed) == 1
     with pytest.raises(FlussError) as raised:
         await buckets.visit(TableBucket(table.id, None, 0), work)
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET

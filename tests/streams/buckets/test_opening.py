@@ -1,4 +1,4 @@
-"""Buckets with keys over logs that wait for a byte store: they are let go of though it is away."""
+"""KV buckets close although their log waits for an unavailable object store."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from lakebed.streams.seam import Acks, KvPut
 from tests.contracts.kv_bucket import PLAIN, key_of
 from tests.contracts.stream_log import refused
 from tests.fixtures.memory_index import MemoryIndex
-from tests.streams.log.conftest import world
-from tests.streams.log.tiered_world import PLACE, World
+from tests.streams.log.conftest import cluster
+from tests.streams.log.log_cluster import LOCATION, LogCluster
 
-__all__ = ["world"]
+__all__ = ["cluster"]
 
 
 async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
-async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: World) -> None:
-    server = await world.server("one")
+async def test_closing_a_kv_bucket_does_not_wait_for_the_object_store(cluster: LogCluster) -> None:
+    server = await cluster.server("one")
     table = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
     put = KvPut(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
     log = await server.open(ack_after_upload=True)
-    keys = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
-    world.storage.is_away = True
-    waiting = asyncio.create_task(keys.put(put, Acks.ALL))
-    while not world.storage.refused:
+    kv = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
+    cluster.storage.is_away = True
+    waiting = asyncio.create_task(kv.put(put, Acks.ALL))
+    while not cluster.storage.refused:
         await asyncio.sleep(0.01)
-    await asyncio.wait_for(BucketOpener.close(cast(Any, None), OpenBucket(PLACE.bucket, log, keys)), 20)
+    await asyncio.wait_for(BucketOpener.close(cast(Any, None), OpenBucket(LOCATION.bucket, log, kv)), 20)
     with refused(ErrorCode.STORAGE):
         await waiting
-    world.storage.is_away = False
+    cluster.storage.is_away = False
     log = await server.open(ack_after_upload=True)
-    keys = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
-    assert await keys.lookup([key_of(1)]) == [None]
-    assert await keys.put(put, Acks.ALL) == 1
-    await keys.close()
+    kv = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
+    assert await kv.lookup([key_of(1)]) == [None]
+    assert await kv.put(put, Acks.ALL) == 1
+    await kv.close()

@@ -86,29 +86,29 @@ BOOL = DataType(TypeRoot.BOOLEAN)
         (F.BOOL_OR, BOOL, True, False, True),
     ],
 )
-def test_two_values_become_one(
+def test_values_are_aggregated(
     format_: RowFormat, function: AggregationFunction | None, type_: DataType, old: Any, new: Any, expected: Any
 ) -> None:
     assert merged(function, type_, old, new, format_) == expected
 
 
-def test_a_list_has_its_own_delimiter() -> None:
+def test_listagg_uses_its_delimiter() -> None:
     assert merged(F.LISTAGG, TEXT, "a", "b", delimiter=" | ") == "a | b"
     assert merged(F.LISTAGG, TEXT, "a", "b", delimiter="") == "ab"
 
 
-def test_a_float_that_is_too_large_is_infinite() -> None:
+def test_float_overflow_is_infinite() -> None:
     assert merged(F.PRODUCT, DataType(TypeRoot.FLOAT), 3e38, 10.0) == float("inf")
 
 
 @pytest.mark.parametrize("function", [F.SUM, F.PRODUCT])
-def test_a_result_that_has_no_place_in_a_column_without_nulls_is_refused(function: AggregationFunction) -> None:
+def test_decimal_overflow_in_a_not_null_column_is_rejected(function: AggregationFunction) -> None:
     with pytest.raises(FlussError, match="column=c") as failed:
         merged(function, MONEY.of(is_nullable=False), Decimal("999.99"), Decimal("999.99"))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
-def test_text_that_has_no_room_in_an_indexed_row_is_refused() -> None:
+def test_text_too_long_for_an_indexed_row_is_rejected() -> None:
     short = DataType(TypeRoot.CHAR, length=4)
     assert merged(F.LISTAGG, short, "a", "b", RowFormat.INDEXED) == "a,b"
     with pytest.raises(FlussError) as failed:

@@ -1,4 +1,4 @@
-"""Bitmaps that Java wrote are read, and two of them are made one; what is none does not get anywhere."""
+"""Roaring bitmaps written by Java are read and joined; invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ BITS = golden("eNrt2tEJgDAMBcCkuIGzuZM7C1ZT+iGOoHcQ8nhkhGSLaYQeS7xV04ecTe2z7jP3N
 REMOVED = golden("eNo9jAEOACAIAg/t/09uBcscuymiKl4VuhQLK8OQWG3J6Gd6uxOuCU7335JDDjKgATM=")
 SHORT = golden("eNqzNmBh4GNgYGJgZEioZGL4/5+ZwZ73/38GBl0GBgZjILYFYmcg9gRiRqA6ZiAuEGRgWNAWX8kIFPv/H0SC9AAAwbgNoQ==")
 
-# What each of them was made of, by versions 1.3 and 1.6 of the library, which write the same; but for the last, which
-# something was removed from: only 1.3 leaves a prefix in a leaf then.
+# The contents of each bitmap. Versions 1.3 and 1.6 of the library write the same bytes, except for the last bitmap:
+# after a removal only 1.3 leaves a prefix in a leaf.
 MADE = {
     EMPTY: [],
     FEW: [1, 2, 3, 70_000, 1 << 40, MINUS_ONE],
@@ -63,7 +63,7 @@ MADE = {
 
 
 def numbers(bitmap: bytes) -> list[int]:
-    """The numbers of a bitmap of 64 bits, read by hand."""
+    """The numbers of a 64-bit bitmap, by a simple decoder."""
     found: list[int] = []
     for key, container in sorted(read_long_bitmap(bitmap).items()):
         high = int.from_bytes(key, "big") << 16
@@ -80,8 +80,8 @@ def numbers(bitmap: bytes) -> list[int]:
     return found
 
 
-def made(content: Iterable[int]) -> bytes:
-    """A bitmap of 64 bits, made by hand: of lists alone."""
+def bitmap_of(content: Iterable[int]) -> bytes:
+    """A 64-bit bitmap with list containers only."""
     lists: dict[bytes, list[int]] = {}
     for number in sorted(content):
         lists.setdefault((number >> 16).to_bytes(6, "big"), []).append(number & 0xFFFF)
@@ -94,7 +94,7 @@ def made(content: Iterable[int]) -> bytes:
 
 
 @pytest.mark.parametrize("bitmap", MADE, ids=["empty", "few", "runs", "wide", "bits", "removed"])
-def test_what_java_wrote_is_read(bitmap: bytes) -> None:
+def test_bitmaps_written_by_java_are_read(bitmap: bytes) -> None:
     check_long_bitmap(bitmap)
     assert numbers(bitmap) == MADE[bitmap]
     assert numbers(long_union(bitmap, EMPTY)) == MADE[bitmap]
@@ -102,14 +102,14 @@ def test_what_java_wrote_is_read(bitmap: bytes) -> None:
 
 
 @pytest.mark.parametrize(("bitmap", "tree_bytes"), [(EMPTY, 1), (RUNS, 580), (WIDE, 927)], ids=["empty", "48", "256"])
-def test_the_tree_that_is_written_is_that_of_java(bitmap: bytes, tree_bytes: int) -> None:
-    """Of containers it is not quite: Java has places to spare for more of them."""
+def test_written_tree_equals_that_of_java(bitmap: bytes, tree_bytes: int) -> None:
+    """Containers differ: Java reserves space for more of them."""
     assert write_long_bitmap(read_long_bitmap(bitmap))[:tree_bytes] == bitmap[:tree_bytes]
 
 
 @pytest.mark.parametrize("one", MADE, ids=["empty", "few", "runs", "wide", "bits", "removed"])
 @pytest.mark.parametrize("other", MADE, ids=["empty", "few", "runs", "wide", "bits", "removed"])
-def test_a_union_has_all_numbers_of_both(one: bytes, other: bytes) -> None:
+def test_union_of_java_bitmaps(one: bytes, other: bytes) -> None:
     assert numbers(long_union(one, other)) == sorted({*MADE[one], *MADE[other]})
 
 
@@ -120,18 +120,18 @@ some_numbers = st.lists(
 
 @pytest.mark.slow
 @given(one=some_numbers, other=some_numbers)
-def test_any_two_sets_are_joined(one: list[int], other: list[int]) -> None:
-    assert numbers(long_union(made(set(one)), made(set(other)))) == sorted({*one, *other})
+def test_union_of_any_two_sets(one: list[int], other: list[int]) -> None:
+    assert numbers(long_union(bitmap_of(set(one)), bitmap_of(set(other)))) == sorted({*one, *other})
 
 
-def test_a_union_is_as_small_as_can_be() -> None:
-    joined = long_union(made(range(0, 60_000, 2)), made(range(1, 60_000, 2)))
+def test_union_is_compressed_to_runs() -> None:
+    joined = long_union(bitmap_of(range(0, 60_000, 2)), bitmap_of(range(1, 60_000, 2)))
     assert numbers(joined) == list(range(60_000))
     assert len(joined) < 100
 
 
-def test_containers_that_hold_more_or_less_than_others_would_let_them_are_read() -> None:
-    """Java tells lists from bits by what is written, other libraries by how many numbers there are."""
+def test_containers_of_unusual_cardinality_are_read() -> None:
+    """Java distinguishes lists and bits by the container type, other libraries by the cardinality."""
     many = b"".join(each.to_bytes(2, "little") for each in range(0, 10_000, 2))
     long_list = write_long_bitmap({bytes(6): Container(LIST, 5000, many)})
     few_bits = write_long_bitmap({bytes(6): Container(1, 3, (0b10110).to_bytes(8192, "little"))})
@@ -159,16 +159,16 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=list(BAD))
-def test_what_is_no_bitmap_of_64_bits_is_told(bad: bytes) -> None:
-    for call in (lambda: check_long_bitmap(bad), lambda: long_union(FEW, bad), lambda: long_union(made([7]), bad)):
+def test_invalid_64_bit_bitmaps_are_rejected(bad: bytes) -> None:
+    for call in (lambda: check_long_bitmap(bad), lambda: long_union(FEW, bad), lambda: long_union(bitmap_of([7]), bad)):
         with pytest.raises(NotABitmap):
             call()
 
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_a_bitmap_that_was_changed_is_refused_or_joined(data: st.DataObject) -> None:
-    changed = bytearray(data.draw(st.sampled_from([FEW, RUNS, REMOVED, made(range(0, 2**40, 2**33))])))
+def test_corrupted_bitmap_is_rejected_or_joined(data: st.DataObject) -> None:
+    changed = bytearray(data.draw(st.sampled_from([FEW, RUNS, REMOVED, bitmap_of(range(0, 2**40, 2**33))])))
     for _ in range(data.draw(st.integers(1, 3))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -178,7 +178,7 @@ def test_a_bitmap_that_was_changed_is_refused_or_joined(data: st.DataObject) -> 
     assert numbers(long_union(FEW, bytes(changed))) == sorted({*MADE[FEW], *numbers(bytes(changed))})
 
 
-def test_a_bitmap_of_32_bits_is_that_of_all_libraries() -> None:
+def test_32_bit_bitmaps_use_the_common_format() -> None:
     there = {1, 2, 3, 70_000, 2**32 - 1, *range(100_000, 200_000)}
     joined = bitmaps_32("c").union(SHORT, BitMap([5, 70_001]).serialize())
     assert set(BitMap.deserialize(joined)) == there | {5, 70_001}
@@ -186,7 +186,7 @@ def test_a_bitmap_of_32_bits_is_that_of_all_libraries() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"text", SHORT[:-1], FEW, BitMap([5, 9]).serialize()[:-4] + b"\x09\0\x05\0"])
-def test_what_is_no_bitmap_of_32_bits_is_told(bad: bytes) -> None:
+def test_invalid_32_bit_bitmaps_are_rejected(bad: bytes) -> None:
     for call in (lambda: bitmaps_32("seen").check(bad), lambda: bitmaps_32("seen").union(SHORT, bad)):
         with pytest.raises(FlussError, match=r"invalid RoaringBitmap\. column=seen") as failed:
             call()
@@ -204,7 +204,7 @@ def schema_of(function: str) -> Schema:
 
 KINDS = [
     pytest.param("rbm32", bitmaps_32("c"), lambda each: BitMap(each).serialize(), id="32"),
-    pytest.param("rbm64", bitmaps_64("c"), made, id="64"),
+    pytest.param("rbm64", bitmaps_64("c"), bitmap_of, id="64"),
 ]
 
 
@@ -215,9 +215,7 @@ async def opened(function: str, format_: str = "COMPACTED") -> Bucket:
 
 @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
 @pytest.mark.parametrize(("function", "kind", "make"), KINDS)
-async def test_a_column_has_the_numbers_of_all_that_were_put(
-    function: str, kind: Bitmaps, make: object, format_: str
-) -> None:
+async def test_column_aggregates_all_bitmaps(function: str, kind: Bitmaps, make: object, format_: str) -> None:
     assert callable(make)
     bucket = await opened(function, format_)
     await bucket.put((1, make([1, 2]), None), (1, None, None), (1, make([2, 70_000]), make([9])))
@@ -227,15 +225,15 @@ async def test_a_column_has_the_numbers_of_all_that_were_put(
     assert found is not None
     assert found[1:] == (kind.union(make([1, 2, 5, 70_000]), make([])), kind.union(make([7, 9]), make([])))
     assert [change[0] for change in await bucket.changelog()] == ["+I", *["-U", "+U"] * 4]
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
 @pytest.mark.parametrize("mode", list(MergeMode))
 @pytest.mark.parametrize(("function", "kind", "make"), KINDS)
-async def test_nothing_of_a_batch_with_what_is_no_bitmap_is_stored(
+async def test_batch_with_an_invalid_bitmap_is_rejected_as_a_whole(
     function: str, kind: Bitmaps, make: object, mode: MergeMode
 ) -> None:
-    """Neither where something is there already, nor of the first row of its key."""
+    """Both for existing keys and for the first row of a key."""
     assert callable(make)
     bucket = await opened(function)
     await bucket.put((1, make([1]), None))
@@ -249,13 +247,13 @@ async def test_nothing_of_a_batch_with_what_is_no_bitmap_is_stored(
         await bucket.put((2, b"bad", make([1])), columns=[0, 1], mode=mode)
     assert [await bucket.row(key) for key in (1, 2, 3)] == [(1, make([1]), None), None, None]
     assert bucket.log.end_offset == 1
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
-async def test_an_overwritten_bitmap_is_the_new_one() -> None:
+async def test_overwrite_replaces_the_bitmap() -> None:
     bucket = await opened("rbm32")
     one, other = BitMap([1]).serialize(), BitMap([2]).serialize()
     await bucket.put((1, one, None))
     await bucket.put((1, other, None), mode=MergeMode.OVERWRITE)
     assert await bucket.row(1) == (1, other, None)
-    await bucket.keys.close()
+    await bucket.kv.close()

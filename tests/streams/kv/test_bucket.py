@@ -13,10 +13,10 @@ from tests.contracts.kv_bucket import KvBucketContract, OpenIndex, key_of
 from tests.fixtures.memory_index import MemoryIndex
 
 
-class TestKeysInMemory(KvBucketContract):
+class TestMemoryKvBucket(KvBucketContract):
     @pytest.fixture
     def open_index(self) -> OpenIndex:
-        """A new one each time: all is replayed."""
+        """A new index at each opening: the whole log is replayed."""
         return MemoryIndex
 
 
@@ -25,14 +25,14 @@ class _Unreadable(MemoryIndex):
         raise RuntimeError("Corruption: block checksum mismatch")
 
 
-async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
+async def test_unreadable_index_is_reported_as_kv_storage_error() -> None:
     bucket = await KvBucketContract().open(_Unreadable)
-    for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
+    for call in (bucket.put((1, "a", 1)), bucket.kv.lookup([key_of(1)])):
         with pytest.raises(FlussError) as failed:
             await call
         assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 0
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
 class _Unwritable(MemoryIndex):
@@ -40,36 +40,36 @@ class _Unwritable(MemoryIndex):
         raise RuntimeError("No space left on device")
 
 
-async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_the_bucket() -> None:
+async def test_put_that_the_index_rejects_is_not_acknowledged_and_fails_the_bucket() -> None:
     bucket = await KvBucketContract().open(_Unwritable)
     for _ in range(2):
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1))
         assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 1
-    await bucket.keys.close()
+    await bucket.kv.close()
     again = await KvBucketContract().open(MemoryIndex, log=bucket.log)
-    assert await again.row(1) == (1, "a", 1)  # the log has it: whoever sends it again is told that it is there
-    await again.keys.close()
+    assert await again.row(1) == (1, "a", 1)  # the log has it: a repeated put is a duplicate
+    await again.kv.close()
 
 
-class TestKeysInRocksDb(KvBucketContract):
+class TestRocksDbKvBucket(KvBucketContract):
     @pytest.fixture
     def open_index(self, tmp_path: Path) -> OpenIndex:
         memory = RocksMemory(8 << 20, 8 << 20)
         return lambda: RocksIndex(tmp_path / "index", memory)
 
 
-class TestKeysInRocksDbWithoutRoom(KvBucketContract):
+class TestRocksDbKvBucketWithoutBuffer(KvBucketContract):
     @pytest.fixture
     def open_index(self, tmp_path: Path) -> OpenIndex:
-        """One that brings to disk what it is given at once, and remembers nothing of it."""
+        """An index that writes through to disk and caches nothing."""
         memory = RocksMemory(8 << 20, 8 << 20, WriteBufferMemory(most_bytes=1, fresh_bytes=1))
         return lambda: RocksIndex(tmp_path / "index", memory)
 
 
-class _Refusing(MemoryIndex):
-    """Its disk refuses what it has in memory."""
+class _FailingToSpill(MemoryIndex):
+    """An index whose writes to disk fail."""
 
     @property
     def is_full(self) -> bool:
@@ -79,12 +79,12 @@ class _Refusing(MemoryIndex):
         raise RuntimeError("No space left on device")
 
 
-async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_the_put() -> None:
-    bucket = await KvBucketContract().open(_Refusing)
+async def test_failed_spill_of_the_index_fails_the_bucket() -> None:
+    bucket = await KvBucketContract().open(_FailingToSpill)
     assert await bucket.put((1, "a", 1)) == 1
-    while bucket.keys.failure is None:
+    while bucket.kv.failure is None:
         await asyncio.sleep(0)
     with pytest.raises(FlussError) as failed:
         await bucket.put((2, "b", 2))
     assert failed.value.code is ErrorCode.KV_STORAGE
-    await bucket.keys.close()
+    await bucket.kv.close()

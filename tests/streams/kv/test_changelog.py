@@ -43,7 +43,7 @@ CHANGES = ChangelogRecords(
 )
 
 
-def test_what_was_stored_is_what_is_replayed() -> None:
+def test_stored_changes_are_replayed() -> None:
     batch = read_header(memoryview(write_changes(CHANGES, 2, writer_id=7, sequence=3)))
     assert has_valid_checksum(batch)
     assert (batch.writer_id, batch.sequence, batch.record_count, batch.last_offset_delta) == (7, 3, 4, 3)
@@ -51,7 +51,7 @@ def test_what_was_stored_is_what_is_replayed() -> None:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", None])
-def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str | None) -> None:
+def test_rows_of_several_schemas_are_rendered_in_the_schema_of_the_batch(compression: str | None) -> None:
     rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED, compression=compression)
     stored = bytearray(write_changes(CHANGES, 2, writer_id=7, sequence=3))
     struct.pack_into("<q", stored, 0, 1000)
@@ -69,9 +69,9 @@ def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str 
     ]
 
 
-def test_a_table_says_how_well_its_changes_are_compressed() -> None:
+def test_table_option_sets_the_compression_level() -> None:
     name = "table.log.arrow.compression.zstd.level"
-    assert [KvSettings.parse(OLD, said).zstd_level for said in ({}, {name: "9"})] == [1, 9]
+    assert [KvSettings.parse(OLD, options).zstd_level for options in ({}, {name: "9"})] == [1, 9]
     rows = [value(1, number, f"{number * 7919 % 1000:04}" * 20) for number in range(2000)]
     stored = write_changes(ChangelogRecords(bytearray(b"\1" * len(rows)), [b"k"] * len(rows), rows), 1, -1, -1)
     sizes = [
@@ -81,7 +81,7 @@ def test_a_table_says_how_well_its_changes_are_compressed() -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_rows_are_read_as_rows_where_the_table_says_so() -> None:
+def test_compacted_changelog_format_renders_rows() -> None:
     rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED, ChangelogFormat.COMPACTED)
     body = bytes(read_header(memoryview(rendering.render(memoryview(write_changes(CHANGES, 2, -1, -1))))).body)
     layout = RowLayout(RowFormat.COMPACTED, [column.type for column in NEW.columns])
@@ -94,14 +94,14 @@ def test_rows_are_read_as_rows_where_the_table_says_so() -> None:
     assert found == [(1, (1, "a", None)), (2, (1, "a", None)), (3, (1, "b", 0.5)), (4, (2, None, None))]
 
 
-def test_a_batch_without_changes_is_read_as_one() -> None:
+def test_empty_batch_is_rendered_empty() -> None:
     rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED)
     rendered = read_header(memoryview(rendering.render(memoryview(write_changes(ChangelogRecords(), 1, 5, 9)))))
     assert (rendered.record_count, rendered.last_offset_delta, len(rendered.body)) == (0, 0, 0)
     assert (rendered.writer_id, rendered.sequence) == (5, 9)
 
 
-def test_changes_that_are_cut_off_are_told() -> None:
+def test_truncated_changes_are_corrupt() -> None:
     stored = write_changes(CHANGES, 2, -1, -1)
     for bad in (stored[:60], stored[:-1]):
         short = bytearray(bad)
@@ -115,7 +115,7 @@ def test_changes_that_are_cut_off_are_told() -> None:
 @pytest.mark.parametrize("format_", list(RowFormat))
 @settings(max_examples=50)
 @given(data=st.data())
-def test_any_rows_are_rendered_as_a_plain_decoder_reads_them(format_: RowFormat, data: st.DataObject) -> None:
+def test_rendered_rows_equal_those_of_a_simple_decoder(format_: RowFormat, data: st.DataObject) -> None:
     schema = data.draw(schemas(plain_types()))
     types = [column.type for column in schema.columns]
     layout = RowLayout(format_, types)
@@ -148,13 +148,13 @@ def test_any_rows_are_rendered_as_a_plain_decoder_reads_them(format_: RowFormat,
         ({"table.log.format": "indexed"}, ErrorCode.INVALID_TABLE),
     ],
 )
-def test_settings_that_cannot_be_are_refused(properties: dict[str, str], reason: ErrorCode) -> None:
+def test_invalid_settings_are_rejected(properties: dict[str, str], reason: ErrorCode) -> None:
     with pytest.raises(FlussError) as failed:
         KvSettings.parse(NEW, properties)
     assert failed.value.code is reason
 
 
-def test_a_table_knows_its_latest_schema() -> None:
+def test_table_knows_its_latest_schema() -> None:
     table = KvTable(KvSettings.parse(OLD, {}), {1: OLD})
     with pytest.raises(FlussError) as failed:
         table.schema(2)

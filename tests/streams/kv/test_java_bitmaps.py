@@ -1,4 +1,4 @@
-"""Bitmaps that Java's own library wrote are joined here, and what comes of it is read by that library."""
+"""The Java library reads bitmaps that were joined here from its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 _PROGRAM = Path(__file__).parent / "java" / "Bitmaps.java"
 
 
-def test_java_reads_what_its_bitmaps_were_joined_to(tmp_path: Path) -> None:
+def test_java_reads_the_union_of_its_bitmaps(tmp_path: Path) -> None:
     _run(tmp_path, "write")
     for kind, bits in ((bitmaps_64("c"), 64), (bitmaps_32("c"), 32)):
         files = [tmp_path / f"{number}.{bits}" for number in range(len(list(tmp_path.glob(f"*.{bits}"))))]
@@ -27,12 +27,12 @@ def test_java_reads_what_its_bitmaps_were_joined_to(tmp_path: Path) -> None:
     _run(tmp_path, "read")
 
 
-def _run(folder: Path, word: str) -> None:
-    """Run the program, with the library that Spark has."""
+def _run(folder: Path, mode: str) -> None:
+    """Run the program with the library of Spark."""
     java = find_or_install_compiler() / "bin"
     (jar,) = Path(pyspark.__file__).parent.glob("jars/RoaringBitmap-*.jar")
     subprocess.run([java / "javac", "-d", folder, "-cp", jar, _PROGRAM], check=True)
-    command = [str(java / "java"), "-cp", f"{folder}:{jar}", "Bitmaps", word, str(folder)]
+    command = [str(java / "java"), "-cp", f"{folder}:{jar}", "Bitmaps", mode, str(folder)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
     )

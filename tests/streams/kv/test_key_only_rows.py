@@ -1,4 +1,4 @@
-"""A key that was looked for and is not there becomes a row, in whatever form its table has keys."""
+"""`lookup_or_insert` creates a row from a key, in every key encoding."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def decimal(precision: int, scale: int) -> DataType:
     return DataType(TypeRoot.DECIMAL, precision=precision, scale=scale)
 
 
-# Recorded from the encoders of the Java client 1.0.0: of Iceberg, of Paimon (where it begins with the eight bytes that
-# all of its keys do), and the compacted one. Where there is none, the form has no such keys.
+# Recorded from the encoders of the Java client 1.0.0: Iceberg, Paimon (after the eight bytes that begin all its keys)
+# and compacted. None: the encoding does not support the type.
 RECORDED: list[tuple[DataType, Any, str | None, str, str]] = [
     (INT, -5, "fbffffffffffffff", "fbffffff00000000", "fbffffff0f"),
     (LONG, 1 << 40, "0000000000010000", "0000000000010000", "808080808020"),
@@ -93,7 +93,7 @@ TIMES_PAIMON = bytes.fromhex(
 @pytest.mark.parametrize(
     ("type_", "value", "iceberg", "paimon", "compacted"), RECORDED, ids=[str(r[0]) for r in RECORDED]
 )
-def test_keys_that_java_wrote_are_read(
+def test_keys_written_by_java_are_decoded(
     type_: DataType, value: Any, iceberg: str | None, paimon: str, compacted: str
 ) -> None:
     assert decode_key(KeyEncoding.COMPACTED, [type_], bytes.fromhex(compacted)) == [value]
@@ -106,7 +106,7 @@ def test_keys_that_java_wrote_are_read(
         assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
-def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
+def test_multi_column_keys_written_by_java_are_decoded() -> None:
     assert decode_key(KeyEncoding.PAIMON, THREE_TYPES, THREE_PAIMON) == THREE
     assert decode_key(KeyEncoding.COMPACTED, THREE_TYPES, THREE_COMPACTED) == THREE
     times = [timestamp(6), DataType(TypeRoot.TIMESTAMP_LTZ, precision=6), TEXT]
@@ -114,7 +114,7 @@ def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "types", "key"),
+    ("encoding", "types", "key"),
     [
         (KeyEncoding.COMPACTED, [INT], b""),
         (KeyEncoding.COMPACTED, THREE_TYPES, THREE_COMPACTED[:-1]),
@@ -136,9 +136,9 @@ def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
         (KeyEncoding.PAIMON, [timestamp(6)], bytes(12) + b"\xff\0\0\0" + bytes(8)),
     ],
 )
-def test_what_is_no_key_is_told(form: KeyEncoding, types: Sequence[DataType], key: bytes) -> None:
+def test_invalid_keys_are_corrupt(encoding: KeyEncoding, types: Sequence[DataType], key: bytes) -> None:
     with pytest.raises(FlussError) as failed:
-        decode_key(form, types, key)
+        decode_key(encoding, types, key)
     assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_key_is_told(form: KeyEncoding, types: Sequence[DataType], ke
         ("iceberg", 2, "a", KeyEncoding.COMPACTED),
     ],
 )
-def test_the_form_is_that_of_the_lake_unless_the_bucket_is_by_fewer_columns(
+def test_encoding_is_that_of_the_lake_unless_the_bucket_key_has_fewer_columns(
     lake: str, version: int, bucket_key: str, expected: KeyEncoding
 ) -> None:
     assert choose_encoding(lake, version, ["a", "b"], list(bucket_key)) is expected
@@ -165,7 +165,7 @@ def test_the_form_is_that_of_the_lake_unless_the_bucket_is_by_fewer_columns(
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("lake", ["iceberg", "paimon"])
-def test_a_key_of_one_column_has_the_form_of_the_lake(lake: str, version: int) -> None:
+def test_single_column_key_has_the_encoding_of_the_lake(lake: str, version: int) -> None:
     assert choose_encoding(lake, version, ["a"], ["a"]) is KeyEncoding(lake)
 
 
@@ -199,30 +199,30 @@ V2 = {"kv.format-version": "2"}
         ({"datalake.format": "paimon"}, ["a"], THREE_PAIMON),
     ],
 )
-def test_a_key_becomes_a_row_of_its_columns(
+def test_key_is_decoded_into_its_columns(
     properties: Mapping[str, str], bucket_key: Sequence[str] | None, key: bytes, format_: str
 ) -> None:
-    table, made = rows_of(COLUMNS, ["a", "b", "c"], {**properties, "kv.format": format_}, None, bucket_key)
-    assert table.layout(1).decode(made.row(key)) == ("short", None, 7, "not so short")
+    table, key_rows = rows_of(COLUMNS, ["a", "b", "c"], {**properties, "kv.format": format_}, None, bucket_key)
+    assert table.layout(1).decode(key_rows.row(key)) == ("short", None, 7, "not so short")
 
 
-def test_what_a_partition_is_by_is_not_in_the_key() -> None:
+def test_partition_columns_come_from_the_partition() -> None:
     columns = [("day", TEXT), ("k", INT), ("name", DataType(TypeRoot.STRING))]
     for lake, key in (("iceberg", "0700000000000000"), ("paimon", f"{PAIMON_HEAD}0700000000000000"), ("lance", "07")):
         properties = {**V2, "datalake.format": lake}
-        table, made = rows_of(columns, ["day", "k"], properties, {"day": "2026-01-01"}, ["k"])
-        assert table.layout(1).decode(made.row(bytes.fromhex(key))) == ("2026-01-01", 7, None)
+        table, key_rows = rows_of(columns, ["day", "k"], properties, {"day": "2026-01-01"}, ["k"])
+        assert table.layout(1).decode(key_rows.row(bytes.fromhex(key))) == ("2026-01-01", 7, None)
 
 
 @pytest.mark.parametrize(
     ("lake", "key"), [("iceberg", "0700000000000000"), ("paimon", f"{PAIMON_HEAD}0700000000000000"), ("", "07")]
 )
-async def test_a_key_that_is_not_there_is_put_by_looking_for_it_in_tables_of_every_lake(lake: str, key: str) -> None:
+async def test_lookup_or_insert_creates_absent_keys_for_every_lake_format(lake: str, key: str) -> None:
     schema = Schema.of([("k", INT), ("id", LONG)], primary_key=["k"], auto_increment="id")
     properties = {"table.kv.format-version": "2"} | ({"table.datalake.format": lake} if lake else {})
     bucket = await KvBucketContract().open(MemoryIndex, schema, properties)
-    (found,) = await bucket.keys.lookup_or_insert([bytes.fromhex(key)])
+    (found,) = await bucket.kv.lookup_or_insert([bytes.fromhex(key)])
     assert bucket.decoded(found or b"") == (7, 1)
-    assert await bucket.keys.lookup([bytes.fromhex(key)]) == [found]
+    assert await bucket.kv.lookup([bytes.fromhex(key)]) == [found]
     assert await bucket.changelog() == [("+I", 7, 1)]
-    await bucket.keys.close()
+    await bucket.kv.close()

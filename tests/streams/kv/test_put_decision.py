@@ -1,4 +1,4 @@
-"""A batch is decided the same, however much of it is alike."""
+"""A batch has the same effect as its records one after the other, however many share a key."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ SCHEMA_ID = b"\1\0"
 @pytest.mark.parametrize("deletes", [0.0, 0.3])
 @pytest.mark.parametrize("keys", [5, 1000])
 @pytest.mark.parametrize("seed", range(5))
-def test_changes_are_those_of_one_record_after_the_other(known: float, deletes: float, keys: int, seed: int) -> None:
-    chance = Random(seed)
+def test_batch_has_the_changes_of_its_records_in_sequence(known: float, deletes: float, keys: int, seed: int) -> None:
+    random = Random(seed)
     table = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
-    there = {key_of(key): SCHEMA_ID + b"old" for key in range(keys) if chance.random() < known}
-    written = [key_of(chance.randrange(keys)) for _ in range(chance.choice((1, 12)))]
-    records = [(key, None if chance.random() < deletes else b"row %d" % at) for at, key in enumerate(written)]
+    stored = {key_of(key): SCHEMA_ID + b"old" for key in range(keys) if random.random() < known}
+    written = [key_of(random.randrange(keys)) for _ in range(random.choice((1, 12)))]
+    records = [(key, None if random.random() < deletes else b"row %d" % at) for at, key in enumerate(written)]
     batch = read_kv_batch(write_kv_batch(records, 1))
     merging = row_merger(table, (), MergeMode.MERGE)
 
     expected: list[tuple[int, bytes, bytes]] = []
-    now = dict(there)
+    current = dict(stored)
     for key, row in records:
-        old = now.get(key)
+        old = current.get(key)
         if row is None:
             if old is not None:
-                expected.append((4, key, now.pop(key)))
+                expected.append((4, key, current.pop(key)))
             continue
-        new = now[key] = SCHEMA_ID + row
+        new = current[key] = SCHEMA_ID + row
         expected += [(1, key, new)] if old is None else [(2, b"", old), (3, key, new)]
 
-    decision = decide(table, batch, merging, [there.get(key) for key in keys_to_read(table, batch, merging)])
+    decision = decide(table, batch, merging, [stored.get(key) for key in keys_to_read(table, batch, merging)])
     changes = decision.changes
     assert list(zip(changes.types, changes.keys, changes.values, strict=True)) == expected
-    assert {key: now.get(key) for key in decision.values} == decision.values
-    assert now == {key: value for key, value in {**there, **decision.values}.items() if value is not None}
-    assert decision.added == len(now) - len(there)
+    assert {key: current.get(key) for key in decision.values} == decision.values
+    assert current == {key: value for key, value in {**stored, **decision.values}.items() if value is not None}
+    assert decision.added == len(current) - len(stored)

@@ -13,26 +13,26 @@ from lakebed.streams.seam import BucketKv, TableBucket
 from tests.contracts.kv_bucket import Bucket, KvBucketContract
 from tests.fixtures.memory_index import MemoryIndex
 
-HERE = TableBucket(1, None, 0)
+BUCKET = TableBucket(1, None, 0)
 SMALL = 30
 
 
 class Scans:
-    """A bucket of ten rows and cursors over it; what a client would send and get."""
+    """A bucket of ten rows, with scans as a client requests them."""
 
     def __init__(self, bucket: Bucket, limits: KvScanLimits) -> None:
         self.bucket = bucket
         self.clock = ManualClock()
         self.scanners = KvScanners(self.clock, limits)
         self.refusal: FlussError | None = None
-        self.keys: BucketKv = bucket.keys
+        self.kv: BucketKv = bucket.kv
 
     async def find(self, bucket: TableBucket) -> BucketKv:
         if self.refusal is not None:
             raise self.refusal
-        return self.keys
+        return self.kv
 
-    async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = HERE) -> KvScanPage:
+    async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = BUCKET) -> KvScanPage:
         return await self.scanners.call(KvScanRequest(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
 
     async def next(self, page: KvScanPage, sequence: int, size: int = SMALL) -> KvScanPage:
@@ -45,7 +45,7 @@ class Scans:
         return [] if page.records is None else [row[0] for row in self.bucket.rows_of(page.records)]
 
 
-async def made(limits: KvScanLimits = KvScanLimits()) -> Scans:  # noqa: B008 - frozen
+async def open_scans(limits: KvScanLimits = KvScanLimits()) -> Scans:  # noqa: B008 - frozen
     bucket = await KvBucketContract().open(MemoryIndex)
     await bucket.put(*((number, "row", number) for number in range(10)))
     return Scans(bucket, limits)
@@ -53,9 +53,9 @@ async def made(limits: KvScanLimits = KvScanLimits()) -> Scans:  # noqa: B008 - 
 
 @pytest.fixture
 async def scans() -> AsyncIterator[Scans]:
-    scans = await made()
+    scans = await open_scans()
     yield scans
-    await scans.bucket.keys.close()
+    await scans.bucket.kv.close()
 
 
 async def refused(call: Awaitable[KvScanPage]) -> ErrorCode:
@@ -64,7 +64,7 @@ async def refused(call: Awaitable[KvScanPage]) -> ErrorCode:
     return failed.value.code
 
 
-async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
+async def test_scan_returns_all_rows(scans: Scans) -> None:
     page = await scans.open()
     assert page.log_offset == 10
     rows, sequence = scans.rows(page), 0
@@ -79,7 +79,7 @@ async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
     assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
-async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -> None:
+async def test_scan_that_fits_one_response_keeps_no_session(scans: Scans) -> None:
     page = await scans.open(size=1 << 20)
     assert (scans.rows(page), page.has_more, len(scans.scanners)) == (list(range(10)), False, 0)
     page = await scans.open(limit=2, size=1 << 20)
@@ -88,39 +88,39 @@ async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -
     assert len(scans.rows(page)) == 10
 
 
-async def test_an_empty_bucket_has_no_session() -> None:
+async def test_scan_of_an_empty_bucket_has_no_session() -> None:
     scans = Scans(await KvBucketContract().open(MemoryIndex), KvScanLimits())
     assert await scans.open() == KvScanPage(None, False, None, 0)
-    await scans.bucket.keys.close()
+    await scans.bucket.kv.close()
 
 
 @pytest.mark.parametrize(
     "call",
     [
         KvScanRequest(),
-        KvScanRequest(b"x", HERE, sequence=0, batch_bytes=1),
-        KvScanRequest(bucket=HERE, is_close=True),
+        KvScanRequest(b"x", BUCKET, sequence=0, batch_bytes=1),
+        KvScanRequest(bucket=BUCKET, is_close=True),
         KvScanRequest(is_close=True),
-        KvScanRequest(bucket=HERE, sequence=0),
-        KvScanRequest(bucket=HERE, sequence=0, batch_bytes=0),
-        KvScanRequest(bucket=HERE, sequence=0, batch_bytes=-5),
-        KvScanRequest(bucket=HERE, sequence=1, batch_bytes=5),
-        KvScanRequest(bucket=HERE, batch_bytes=5),
+        KvScanRequest(bucket=BUCKET, sequence=0),
+        KvScanRequest(bucket=BUCKET, sequence=0, batch_bytes=0),
+        KvScanRequest(bucket=BUCKET, sequence=0, batch_bytes=-5),
+        KvScanRequest(bucket=BUCKET, sequence=1, batch_bytes=5),
+        KvScanRequest(bucket=BUCKET, batch_bytes=5),
     ],
 )
-async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: KvScanRequest) -> None:
+async def test_invalid_requests_are_rejected(scans: Scans, call: KvScanRequest) -> None:
     assert await refused(scans.scanners.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
 
 
 @pytest.mark.parametrize("sequence", [0, 2, None])
-async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
+async def test_request_out_of_sequence_ends_the_scan(scans: Scans, sequence: int | None) -> None:
     page = await scans.open()
     call = KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
     assert await refused(scans.scanners.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
-async def test_closing_is_always_answered(scans: Scans) -> None:
+async def test_close_is_idempotent(scans: Scans) -> None:
     page = await scans.open()
     assert await scans.close(page.scanner_id) == KvScanPage(page.scanner_id)
     assert await scans.close(page.scanner_id) == KvScanPage(page.scanner_id)
@@ -128,24 +128,24 @@ async def test_closing_is_always_answered(scans: Scans) -> None:
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
-async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> None:
+async def test_concurrent_requests_of_one_scan_are_rejected(scans: Scans) -> None:
     page = await scans.open()
-    gate = asyncio.Event()
+    may_continue = asyncio.Event()
 
     async def slow(bucket: TableBucket) -> BucketKv:
-        await gate.wait()
-        return scans.keys
+        await may_continue.wait()
+        return scans.kv
 
     call = KvScanRequest(page.scanner_id, sequence=1, batch_bytes=SMALL)
     first = asyncio.create_task(scans.scanners.call(call, slow))
     await asyncio.sleep(0)
     assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
-    gate.set()
+    may_continue.set()
     assert scans.rows(await first)
 
 
-async def test_there_are_so_many_scans_and_no_more() -> None:
-    scans = await made(KvScanLimits(max_per_server=3, max_per_bucket=2))
+async def test_number_of_scans_is_limited_per_bucket_and_server() -> None:
+    scans = await open_scans(KvScanLimits(max_per_server=3, max_per_bucket=2))
     first = await scans.open()
     await scans.open()
     assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
@@ -156,10 +156,10 @@ async def test_there_are_so_many_scans_and_no_more() -> None:
     await scans.open(at=other)
     scans.scanners.close()
     assert len(scans.scanners) == 0
-    await scans.bucket.keys.close()
+    await scans.bucket.kv.close()
 
 
-async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
+async def test_idle_scan_expires(scans: Scans) -> None:
     idle, used = await scans.open(), await scans.open()
     scans.clock.advance(400)
     await scans.next(used, 1)
@@ -176,7 +176,7 @@ async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
 
 
 class _WatchedIndex(MemoryIndex):
-    """Knows which of its moments are held."""
+    """Counts its open snapshots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class _WatchedView:
             self._index = None
 
 
-async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
+async def test_snapshots_of_expired_scans_are_closed() -> None:
     index = _WatchedIndex()
     bucket = await KvBucketContract().open(lambda: index)
     await bucket.put(*((number, "row", number) for number in range(10)))
@@ -220,10 +220,10 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
     scans.clock.advance(601)
     scans.scanners.sweep()
     assert (len(scans.scanners), index.held) == (0, 0)
-    await bucket.keys.close()
+    await bucket.kv.close()
 
 
-async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) -> None:
+async def test_rejected_request_ends_the_scan(scans: Scans) -> None:
     page = await scans.open()
     scans.refusal = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert await refused(scans.next(page, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -231,20 +231,20 @@ async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) 
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
-async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) -> None:
+async def test_closing_a_bucket_ends_its_scans(scans: Scans) -> None:
     page = await scans.open()
-    scans.scanners.close_bucket(HERE)
+    scans.scanners.close_bucket(BUCKET)
     assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     page = await scans.open()
     again = await KvBucketContract().open(MemoryIndex, log=scans.bucket.log)
-    scans.keys = again.keys
+    scans.kv = again.kv
     assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
-    await again.keys.close()
+    await again.kv.close()
 
 
-async def test_an_answer_is_never_larger_than_the_server_allows() -> None:
-    scans = await made(KvScanLimits(max_batch_bytes=SMALL))
+async def test_response_size_is_limited_by_the_server() -> None:
+    scans = await open_scans(KvScanLimits(max_batch_bytes=SMALL))
     page = await scans.open(size=1 << 20)
     assert 0 < len(scans.rows(page)) < 10
     scans.scanners.close()
-    await scans.bucket.keys.close()
+    await scans.bucket.kv.close()

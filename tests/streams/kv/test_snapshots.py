@@ -23,21 +23,21 @@ from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse
 
 MEMORY = RocksMemory(8 << 20, 8 << 20)
-THEIRS = DeploymentId("b" * 26)
+OTHER_DEPLOYMENT = DeploymentId("b" * 26)
 
 
 async def unfenced(tx: Transaction) -> None:
-    """Nobody else is the home."""
+    """No other server leads."""
 
 
-class Place:
-    """A bucket with an index, and where its snapshots go."""
+class IndexedBucket:
+    """A bucket with an index and its snapshots."""
 
     def __init__(self, meta: SqliteStore, folder: Path) -> None:
         self.clock = ManualClock()
         self.storage = MemoryStorage(self.clock)
         self.snapshots = KvSnapshots(meta, self.clock)
-        self.taking = KvSnapshotter(
+        self.snapshotter = KvSnapshotter(
             self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", folder / "scratch"
         )
         self.bucket = TableBucket(1, None, 0)
@@ -51,7 +51,7 @@ class Place:
         self.index.apply(values, self.offset, self.offset)
 
     async def take(self) -> int | None:
-        taken = await self.taking.take(self.bucket, self.index, unfenced)
+        taken = await self.snapshotter.take(self.bucket, self.index, unfenced)
         return None if taken is None else taken.id
 
     async def keys(self) -> list[str]:
@@ -59,12 +59,12 @@ class Place:
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
+async def kv(tmp_path: Path) -> AsyncIterator[IndexedBucket]:
     meta = await open_migrated_file(tmp_path / "meta.db")
     await with_table(meta)
-    place = Place(meta, tmp_path)
-    yield place
-    place.index.close()
+    kv = IndexedBucket(meta, tmp_path)
+    yield kv
+    kv.index.close()
     await meta.close()
 
 
@@ -78,202 +78,202 @@ async def with_table(meta: SqliteStore) -> None:
     await meta.transact(work)
 
 
-async def test_a_snapshot_becomes_an_index_again(place: Place) -> None:
-    place.write(0, 500)
-    assert await place.take() == 1
-    place.write(500, 10)
-    restored = place.folder / "restored"
-    assert await place.taking.restore(place.bucket, restored)
+async def test_snapshot_is_restored_to_an_index(kv: IndexedBucket) -> None:
+    kv.write(0, 500)
+    assert await kv.take() == 1
+    kv.write(500, 10)
+    restored = kv.folder / "restored"
+    assert await kv.snapshotter.restore(kv.bucket, restored)
     again = RocksIndex(restored, MEMORY)
     assert (again.log_offset, again.row_count) == (500, 500)
     assert again.get_many([b"000000", b"000499", b"000500"]) == [b"\1\0value 0", b"\1\0value 499", None]
-    assert again.lineage != place.index.lineage
+    assert again.lineage != kv.index.lineage
     again.close()
 
 
-async def test_others_read_a_snapshot_as_a_plain_database(place: Place) -> None:
-    place.write(0, 3)
-    await place.take()
-    (snapshot,) = await place.snapshots.listed(1, None)
-    folder = place.folder / "reader"
+async def test_snapshot_is_a_plain_rocksdb_database(kv: IndexedBucket) -> None:
+    kv.write(0, 3)
+    await kv.take()
+    (snapshot,) = await kv.snapshots.listed(1, None)
+    folder = kv.folder / "reader"
     folder.mkdir()
     for file in snapshot.files:
-        (folder / file.name).write_bytes(await place.storage.get(file.key))  # type: ignore[arg-type]  # is a key
+        (folder / file.name).write_bytes(await kv.storage.get(file.key))  # type: ignore[arg-type]  # a valid key
     db = Rdict(str(folder), Options(raw_mode=True))
     assert list(db.items()) == [(b"%06d" % number, b"\1\0value %d" % number) for number in range(3)]
     db.close()
 
 
-async def test_nothing_is_taken_while_nothing_changes(place: Place) -> None:
-    place.write(0, 1)
-    assert [await place.take(), await place.take()] == [1, None]
-    place.write(1, 1)
-    assert await place.take() == 2
+async def test_no_snapshot_without_changes(kv: IndexedBucket) -> None:
+    kv.write(0, 1)
+    assert [await kv.take(), await kv.take()] == [1, None]
+    kv.write(1, 1)
+    assert await kv.take() == 2
 
 
-async def test_data_is_sent_once(place: Place) -> None:
-    place.write(0, 1000)
-    await place.take()
-    data = [key for key in await place.keys() if key.endswith(".sst")]
-    place.write(1000, 10)
-    await place.take()
-    first, second = await place.snapshots.listed(1, None)
+async def test_data_files_are_uploaded_once(kv: IndexedBucket) -> None:
+    kv.write(0, 1000)
+    await kv.take()
+    data = [key for key in await kv.keys() if key.endswith(".sst")]
+    kv.write(1000, 10)
+    await kv.take()
+    first, second = await kv.snapshots.listed(1, None)
     names = [{file.key for file in each.files if file.name.endswith(".sst")} for each in (first, second)]
     assert names[0] == set(data)
     assert names[0] < names[1]
 
 
-async def test_the_newest_stay_and_what_no_snapshot_has_goes(place: Place) -> None:
+async def test_newest_snapshots_are_kept_and_unreferenced_files_removed(kv: IndexedBucket) -> None:
     for number in range(4):
-        place.write(number, 1)
-        await place.take()
-    left = await place.snapshots.listed(1, None)
+        kv.write(number, 1)
+        await kv.take()
+    left = await kv.snapshots.listed(1, None)
     assert [each.id for each in left] == [3, 4]
-    assert set(await place.keys()) == {file.key for each in left for file in each.files}
+    assert set(await kv.keys()) == {file.key for each in left for file in each.files}
     with pytest.raises(FlussError) as failed:
-        await place.snapshots.get(place.bucket, 1)
+        await kv.snapshots.get(kv.bucket, 1)
     assert failed.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
 
 
-async def test_a_lease_keeps_a_snapshot(place: Place) -> None:
-    place.write(0, 1)
-    await place.take()
-    assert await place.snapshots.lease("job", 60_000, [(place.bucket, 1), (place.bucket, 9)]) == [(place.bucket, 9)]
+async def test_leased_snapshot_is_kept(kv: IndexedBucket) -> None:
+    kv.write(0, 1)
+    await kv.take()
+    assert await kv.snapshots.lease("job", 60_000, [(kv.bucket, 1), (kv.bucket, 9)]) == [(kv.bucket, 9)]
     for number in range(1, 4):
-        place.write(number, 1)
-        await place.take()
-    assert [each.id for each in await place.snapshots.listed(1, None)] == [1, 3, 4]
-    assert await place.snapshots.lease_counts() == (1, 1)
-    place.clock.advance(30)
-    await place.snapshots.lease("job", 60_000, [])
-    place.clock.advance(45)
-    place.write(10, 1)
-    await place.take()
-    assert [each.id for each in await place.snapshots.listed(1, None)] == [1, 4, 5]
-    place.clock.advance(16)
-    place.write(11, 1)
-    await place.take()
-    assert [each.id for each in await place.snapshots.listed(1, None)] == [5, 6]
-    assert await place.snapshots.lease_counts() == (0, 0)
+        kv.write(number, 1)
+        await kv.take()
+    assert [each.id for each in await kv.snapshots.listed(1, None)] == [1, 3, 4]
+    assert await kv.snapshots.lease_counts() == (1, 1)
+    kv.clock.advance(30)
+    await kv.snapshots.lease("job", 60_000, [])
+    kv.clock.advance(45)
+    kv.write(10, 1)
+    await kv.take()
+    assert [each.id for each in await kv.snapshots.listed(1, None)] == [1, 4, 5]
+    kv.clock.advance(16)
+    kv.write(11, 1)
+    await kv.take()
+    assert [each.id for each in await kv.snapshots.listed(1, None)] == [5, 6]
+    assert await kv.snapshots.lease_counts() == (0, 0)
 
 
 @pytest.mark.parametrize("way", ["release", "drop"])
-async def test_what_a_lease_lets_go_of_goes(place: Place, way: str) -> None:
-    place.write(0, 1)
-    await place.take()
-    await place.snapshots.lease("job", 60_000, [(place.bucket, 1)])
+async def test_released_snapshot_is_removed(kv: IndexedBucket, way: str) -> None:
+    kv.write(0, 1)
+    await kv.take()
+    await kv.snapshots.lease("job", 60_000, [(kv.bucket, 1)])
     for _ in range(2):
         if way == "release":
-            await place.snapshots.release("job", [place.bucket])
+            await kv.snapshots.release("job", [kv.bucket])
         else:
-            await place.snapshots.drop_lease("job")
+            await kv.snapshots.drop_lease("job")
     for number in range(1, 3):
-        place.write(number, 1)
-        await place.take()
-    assert [each.id for each in await place.snapshots.listed(1, None)] == [2, 3]
+        kv.write(number, 1)
+        await kv.take()
+    assert [each.id for each in await kv.snapshots.listed(1, None)] == [2, 3]
 
 
-async def test_a_server_that_is_not_the_home_takes_none(place: Place) -> None:
+async def test_fenced_server_takes_no_snapshot(kv: IndexedBucket) -> None:
     async def fence(tx: Transaction) -> None:
-        raise Fenced("another is the home")
+        raise Fenced("another server leads")
 
-    place.write(0, 1)
+    kv.write(0, 1)
     with pytest.raises(Fenced):
-        await place.taking.take(place.bucket, place.index, fence)
-    assert await place.snapshots.listed(1, None) == []
-    assert await place.take() == 1
+        await kv.snapshotter.take(kv.bucket, kv.index, fence)
+    assert await kv.snapshots.listed(1, None) == []
+    assert await kv.take() == 1
 
 
 class Successor:
-    """Another server, with an index and a disk of its own, that becomes the home while the first is busy."""
+    """Another server with its own index and disk that becomes the leader while the first is busy."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._taking = KvSnapshotter(
-            place.snapshots, place.storage, ClaimedAtFirstUse(place.storage), "kv", place.folder / "its scratch"
+    def __init__(self, kv: IndexedBucket) -> None:
+        self._kv = kv
+        self._snapshotter = KvSnapshotter(
+            kv.snapshots, kv.storage, ClaimedAtFirstUse(kv.storage), "kv", kv.folder / "successor scratch"
         )
-        self.index = RocksIndex(place.folder / "successor", MEMORY)
+        self.index = RocksIndex(kv.folder / "successor", MEMORY)
         self.index.apply({b"theirs": b"\1\0theirs"}, 1000, 1)
         self.is_leader = False
 
-    async def begin(self) -> None:
+    async def become_leader(self) -> None:
         if not self.is_leader:
             self.is_leader = True
-            await self._taking.take(self._place.bucket, self.index, unfenced)
+            await self._snapshotter.take(self._kv.bucket, self.index, unfenced)
 
     async def fence_former(self, tx: Transaction) -> None:
         if self.is_leader:
-            raise Fenced("another is the home")
+            raise Fenced("another server leads")
 
     async def check(self) -> None:
-        """Nothing was changed of what it took."""
-        folder = self._place.folder / "restored"
-        assert await self._place.taking.restore(self._place.bucket, folder)
+        """Check that its snapshot is unchanged."""
+        folder = self._kv.folder / "restored"
+        assert await self._kv.snapshotter.restore(self._kv.bucket, folder)
         again = RocksIndex(folder, MEMORY)
         assert (again.log_offset, again.get_many([b"theirs", b"000000"])) == (1000, [b"\1\0theirs", None])
         again.close()
         self.index.close()
 
 
-async def test_a_former_home_that_is_still_sending_changes_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+async def test_former_leader_during_an_upload_changes_nothing(
+    kv: IndexedBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    successor, put = Successor(place), place.storage.put
+    successor, put = Successor(kv), kv.storage.put
 
     async def put_late(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        await successor.begin()
+        await successor.become_leader()
         return await put(key, body, metadata=metadata)
 
-    place.write(0, 10)
-    monkeypatch.setattr(place.storage, "put", put_late)
+    kv.write(0, 10)
+    monkeypatch.setattr(kv.storage, "put", put_late)
     with pytest.raises(Fenced):
-        await place.taking.take(place.bucket, place.index, successor.fence_former)
+        await kv.snapshotter.take(kv.bucket, kv.index, successor.fence_former)
     await successor.check()
 
 
-@pytest.mark.parametrize("at", ["before it looks", "once it has looked"])
-async def test_a_former_home_that_still_tidies_up_removes_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch, at: str
+@pytest.mark.parametrize("at", ["before the listing", "after the listing"])
+async def test_former_leader_during_cleanup_removes_nothing(
+    kv: IndexedBucket, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    successor, list_prefix = Successor(place), place.storage.list_prefix
+    successor, list_prefix = Successor(kv), kv.storage.list_prefix
 
     async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
-        if at == "before it looks":
-            await successor.begin()
+        if at == "before the listing":
+            await successor.become_leader()
         found = [head async for head in list_prefix(prefix)]
-        await successor.begin()
+        await successor.become_leader()
         for head in found:
             yield head
 
-    place.write(0, 10)
-    monkeypatch.setattr(place.storage, "list_prefix", list_late)
+    kv.write(0, 10)
+    monkeypatch.setattr(kv.storage, "list_prefix", list_late)
     with pytest.raises(Fenced):
-        await place.taking.take(place.bucket, place.index, successor.fence_former)
+        await kv.snapshotter.take(kv.bucket, kv.index, successor.fence_former)
     monkeypatch.undo()
     await successor.check()
 
 
-async def test_a_table_that_is_dropped_leaves_no_files(place: Place) -> None:
-    place.write(0, 1)
-    await place.take()
-    await place.taking.remove(1, None)
-    assert await place.keys() == []
+async def test_dropped_table_leaves_no_files(kv: IndexedBucket) -> None:
+    kv.write(0, 1)
+    await kv.take()
+    await kv.snapshotter.remove(1, None)
+    assert await kv.keys() == []
 
 
-async def test_snapshots_in_a_store_of_another_deployment_stay(place: Place) -> None:
-    place.write(0, 1)
-    await place.take()
+async def test_snapshots_in_a_store_of_another_deployment_stay(kv: IndexedBucket) -> None:
+    kv.write(0, 1)
+    await kv.take()
     orphan = Key("kv/1/0/snap-9-another/000001.sst")
-    await place.storage.put(orphan, b"another's")
-    before = await place.keys()
-    await claim_marker(place.storage, DeploymentMarker(THEIRS), replacing=True)
+    await kv.storage.put(orphan, b"another's")
+    before = await kv.keys()
+    await claim_marker(kv.storage, DeploymentMarker(OTHER_DEPLOYMENT), replacing=True)
     with pytest.raises(StoreMismatch):
-        await place.taking.remove(1, None)
-    place.write(1, 1)
+        await kv.snapshotter.remove(1, None)
+    kv.write(1, 1)
     with pytest.raises(StoreMismatch):
-        await place.take()
-    assert set(before) <= set(await place.keys())
+        await kv.take()
+    assert set(before) <= set(await kv.keys())
 
 
-async def test_without_a_snapshot_there_is_nothing_to_restore(place: Place) -> None:
-    assert not await place.taking.restore(place.bucket, place.folder / "restored")
+async def test_restore_without_a_snapshot_returns_false(kv: IndexedBucket) -> None:
+    assert not await kv.snapshotter.restore(kv.bucket, kv.folder / "restored")

@@ -1,4 +1,4 @@
-"""What a table with keys cannot be is said when it is made, or changed."""
+"""KV tables can aggregate bitmaps, when created and when altered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def document(function: str) -> bytes:
 
 
 @pytest.mark.parametrize("function", BITMAPS)
-async def test_a_table_aggregates_bitmaps(light_world: StreamWorld, function: AggregationFunction) -> None:
+async def test_table_with_bitmap_aggregation_is_created(
+    light_world: StreamWorld, function: AggregationFunction
+) -> None:
     await light_world.tables.create(light_world.root, "fluss", "seen", document(function.value))
     column = (await light_world.tables.by_path("fluss", "seen")).schema.column("seen")
     assert column is not None
@@ -40,9 +42,7 @@ async def test_a_table_aggregates_bitmaps(light_world: StreamWorld, function: Ag
 
 
 @pytest.mark.parametrize("function", BITMAPS)
-async def test_a_column_is_added_that_aggregates_bitmaps(
-    light_world: StreamWorld, function: AggregationFunction
-) -> None:
+async def test_column_with_bitmap_aggregation_is_added(light_world: StreamWorld, function: AggregationFunction) -> None:
     await light_world.tables.create(light_world.root, "fluss", "seen", document("last_value"))
     added = AddColumn("more", DataType(TypeRoot.BYTES), aggregation=Aggregation(function))
     await light_world.altering.table(light_world.root, "fluss", "seen", columns=[added])

@@ -17,7 +17,7 @@ from lakebed.streams.lake.schedule import (
 FRESHNESS = 1_000
 
 
-def test_a_round() -> None:
+def test_tiering_of_a_table() -> None:
     tiering = TieringSchedule().with_table(7, FRESHNESS, 10_000)
     assert tiering.next(10_000)[1] is None
     tiering, given = tiering.at(10_000).next(10_000)
@@ -27,14 +27,14 @@ def test_a_round() -> None:
     assert tiering.tables[7].tiered_ms == 10_000
     assert tiering.tables[7].last == TieringStats(12, 3)
     assert tiering.tables[7].took_ms == 600
-    # Due one freshness after the round began, not after it ended.
+    # Due one freshness interval after the start of the last tiering, not after its end.
     assert tiering.at(10_999).next(10_999)[1] is None
     _, again = tiering.at(11_000).next(11_000)
     assert again is not None
     assert again.epoch == 2
 
 
-def test_a_silent_worker_loses_its_table() -> None:
+def test_worker_without_heartbeats_loses_its_table() -> None:
     tiering, _ = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).next(0)
     tiering = tiering.at(HEARTBEAT_TIMEOUT_MS - 1)
     assert tiering.tables[7].state is TieringState.TIERING
@@ -46,7 +46,7 @@ def test_a_silent_worker_loses_its_table() -> None:
     assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
 
 
-def test_a_round_cut_short_goes_on_at_once() -> None:
+def test_incomplete_tiering_continues_at_once() -> None:
     tiering, _ = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).next(0)
     tiering = tiering.finish(7, 1, 5, is_incomplete=True)
     assert tiering.tables[7].tiered_ms is None
@@ -56,7 +56,7 @@ def test_a_round_cut_short_goes_on_at_once() -> None:
     assert given.epoch == 2
 
 
-def test_what_was_tiered_before_waits_until_it_is_due() -> None:
+def test_tiered_table_waits_until_it_is_due() -> None:
     tiering = TieringSchedule().with_table(7, FRESHNESS, 5_000, epoch=9, tiered_ms=4_500)
     assert tiering.at(5_499).next(5_499)[1] is None
     _, given = tiering.at(5_500).next(5_500)
@@ -64,12 +64,12 @@ def test_what_was_tiered_before_waits_until_it_is_due() -> None:
     assert given.epoch == 10
 
 
-def test_another_freshness_holds_at_once() -> None:
+def test_changed_freshness_takes_effect_at_once() -> None:
     tiering = TieringSchedule().with_table(7, 60_000, 0, tiered_ms=0).with_table(7, 100, 50)
     assert tiering.at(100).tables[7].state is TieringState.PENDING
 
 
-def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
+def test_table_without_new_records_is_fresh_as_of_the_check() -> None:
     tiering = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).mark_fresh(7, 300)
     assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (
         TieringState.SCHEDULED,
@@ -80,8 +80,8 @@ def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
     assert tiering.at(1_300).tables[7].state is TieringState.PENDING
 
 
-def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> None:
-    tiering, now_ms, rests = TieringSchedule().with_table(7, FRESHNESS, 0).at(0), 0, []
+def test_backoff_grows_with_failures_and_ends_with_a_success() -> None:
+    tiering, now_ms, backoffs = TieringSchedule().with_table(7, FRESHNESS, 0).at(0), 0, []
     assert tiering.tables[7].backoff_until_ms <= 0
     for number in range(9):
         if number % 2:
@@ -89,9 +89,9 @@ def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> No
         else:
             tiering, given = tiering.assign(7, now_ms)
             tiering = tiering.fail(7, given.epoch, now_ms)
-        rests.append(tiering.tables[7].backoff_until_ms - now_ms)
+        backoffs.append(tiering.tables[7].backoff_until_ms - now_ms)
         now_ms = tiering.tables[7].backoff_until_ms
-    assert rests == [min(FIRST_BACKOFF_MS << number, MAX_BACKOFF_MS) for number in range(9)]
+    assert backoffs == [min(FIRST_BACKOFF_MS << number, MAX_BACKOFF_MS) for number in range(9)]
     tiering, given = tiering.assign(7, now_ms)
     tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
     assert tiering.tables[7].backoff_until_ms == now_ms + FRESHNESS
@@ -99,7 +99,7 @@ def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> No
 
 
 @pytest.mark.parametrize("act", ["assign", "mark_fresh", "postpone"])
-def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
+def test_only_pending_tables_are_assigned_marked_fresh_or_postponed(act: str) -> None:
     scheduled = TieringSchedule().with_table(7, FRESHNESS, 0, tiered_ms=0)
     tiered, _ = scheduled.at(FRESHNESS).assign(7, FRESHNESS)
     for tiering, reason in (
@@ -113,15 +113,15 @@ def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> No
 
 
 class Tables(RuleBasedStateMachine):
-    """Workers that come and go, against a count of who may speak for what."""
+    """Workers that appear and disappear, against a model of the current assignments."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tiering = TieringSchedule()
         self.now_ms = 0
         self.held: dict[int, int] = {}
-        """What was given out last and not ended: table → epoch."""
-        self.report: dict[int, int] = {}
+        """Current assignments: table → epoch."""
+        self.last_report: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
 
     @rule(table=st.integers(1, 4), freshness=st.integers(0, 5_000))
@@ -142,11 +142,11 @@ class Tables(RuleBasedStateMachine):
         self.held = {
             table: epoch
             for table, epoch in self.held.items()
-            if self.now_ms - self.report[table] < HEARTBEAT_TIMEOUT_MS
+            if self.now_ms - self.last_report[table] < HEARTBEAT_TIMEOUT_MS
         }
 
     @rule()
-    def ask(self) -> None:
+    def request_table(self) -> None:
         waiting = [table for table in self.tiering.tables.values() if table.state is TieringState.PENDING]
         self.tiering, given = self.tiering.next(self.now_ms)
         assert (given is None) == (not waiting)
@@ -155,55 +155,55 @@ class Tables(RuleBasedStateMachine):
             assert given.since_ms >= min(table.since_ms for table in waiting)
             assert given.epoch == self.epochs.get(given.table_id, 0) + 1
             self.held[given.table_id] = self.epochs[given.table_id] = given.epoch
-            self.report[given.table_id] = self.now_ms
+            self.last_report[given.table_id] = self.now_ms
 
-    @rule(table=st.integers(1, 4), act=st.sampled_from(["assign", "pass over", "put off"]))
+    @rule(table=st.integers(1, 4), act=st.sampled_from(["assign", "mark fresh", "postpone"]))
     def plan(self, table: int, act: str) -> None:
-        """What the home does by itself, to tables that wait."""
-        there = self.tiering.tables.get(table)
-        if there is None or there.state is not TieringState.PENDING:
+        """Actions of the leader on pending tables."""
+        entry = self.tiering.tables.get(table)
+        if entry is None or entry.state is not TieringState.PENDING:
             return
-        if act == "pass over":
+        if act == "mark fresh":
             self.tiering = self.tiering.mark_fresh(table, self.now_ms)
-        elif act == "put off":
+        elif act == "postpone":
             self.tiering = self.tiering.postpone(table, self.now_ms)
         else:
             self.tiering, given = self.tiering.assign(table, self.now_ms)
             assert given.epoch == self.epochs.get(table, 0) + 1
             self.held[table] = self.epochs[table] = given.epoch
-            self.report[table] = self.now_ms
+            self.last_report[table] = self.now_ms
 
     @rule(
         table=st.integers(1, 4),
         behind=st.integers(0, 2),
-        what=st.sampled_from(["heartbeat", "finish", "cut", "fail"]),
+        action=st.sampled_from(["heartbeat", "finish", "incomplete", "fail"]),
     )
-    def speak(self, table: int, behind: int, what: str) -> None:
+    def report(self, table: int, behind: int, action: str) -> None:
         epoch = self.epochs.get(table, 0) - behind
-        may = self.held.get(table) == epoch
-        if not may:
+        is_current = self.held.get(table) == epoch
+        if not is_current:
             with pytest.raises(FlussError) as caught:
-                self.said(what, table, epoch)
-            there = table in self.tiering.tables
-            assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if there else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
+                self.apply(action, table, epoch)
+            entry = table in self.tiering.tables
+            assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if entry else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
             return
-        self.tiering = self.said(what, table, epoch)
-        self.report[table] = self.now_ms
-        if what != "heartbeat":
+        self.tiering = self.apply(action, table, epoch)
+        self.last_report[table] = self.now_ms
+        if action != "heartbeat":
             del self.held[table]
-            after = TieringState.SCHEDULED if what == "finish" else TieringState.PENDING
+            after = TieringState.SCHEDULED if action == "finish" else TieringState.PENDING
             assert self.tiering.tables[table].state is after
 
-    def said(self, what: str, table: int, epoch: int) -> TieringSchedule:
-        match what:
+    def apply(self, action: str, table: int, epoch: int) -> TieringSchedule:
+        match action:
             case "heartbeat":
                 return self.tiering.heartbeat(table, epoch, self.now_ms)
             case "fail":
                 return self.tiering.fail(table, epoch, self.now_ms)
-        return self.tiering.finish(table, epoch, self.now_ms, is_incomplete=what == "cut")
+        return self.tiering.finish(table, epoch, self.now_ms, is_incomplete=action == "incomplete")
 
     @invariant()
-    def one_worker_a_table(self) -> None:
+    def one_worker_per_table(self) -> None:
         tiered = {
             table.table_id: table.epoch for table in self.tiering.tables.values() if table.state is TieringState.TIERING
         }

@@ -20,7 +20,7 @@ async def latest(world: StreamWorld, *, readable: bool = False) -> LakeSnapshot:
     return (await world.lake.snapshot(world.root, "fluss", "orders", readable=readable))[1]
 
 
-async def test_a_round_ends_with_a_snapshot(world: StreamWorld) -> None:
+async def test_tiering_ends_with_a_snapshot(world: StreamWorld) -> None:
     table = await world.table(properties=LAKE, bucket_count=3)
     given = await world.lake.next_table(world.root)
     assert given is not None
@@ -38,17 +38,17 @@ async def test_a_round_ends_with_a_snapshot(world: StreamWorld) -> None:
         await latest(world, readable=True)
     ended = TieringReport(table.id, world.leader_epoch, 1, TieringStats(100, 17))
     assert await world.lake.report(world.root, finished=[ended]) == ([], [(table.id, None)], [])
-    assert {event.facts["snapshot_id"] for _, event in await world.told("StreamTableTiered")} == {"4711"}
+    assert {event.facts["snapshot_id"] for _, event in await world.events("StreamTableTiered")} == {"4711"}
 
 
-async def test_offsets_are_added_to_those_before(world: StreamWorld) -> None:
+async def test_offsets_are_merged_with_earlier_ones(world: StreamWorld) -> None:
     table = await world.table(properties=LAKE, bucket_count=3)
     first = await world.lake.prepare(world.root, table.id, {(None, 0): 10, (None, 1): 7})
     await world.lake.commit(world.root, table.id, 9, first, first)
     second = await world.lake.prepare(world.root, table.id, {(None, 1): 8, (None, 2): 1})
     await world.lake.commit(world.root, table.id, 3, second, keep_from=9)
     assert (await latest(world)).offsets == {(None, 0): 10, (None, 1): 8, (None, 2): 1}
-    # Later by its commit, whatever its id; and what can be read is what was said to be.
+    # The latest snapshot is the last commit, whatever its id. The readable one is the last marked readable.
     assert (await latest(world)).snapshot_id == 3
     assert await latest(world, readable=True) == LakeSnapshot(9, {(None, 0): 10, (None, 1): 7})
     _, by_id = await world.lake.snapshot(world.root, "fluss", "orders", 9)
@@ -60,7 +60,7 @@ async def test_offsets_are_added_to_those_before(world: StreamWorld) -> None:
         await world.lake.snapshot(world.root, "fluss", "orders", 9)
 
 
-async def test_names_that_were_not_prepared(light_world: StreamWorld) -> None:
+async def test_commit_requires_prepared_offsets_of_the_table(light_world: StreamWorld) -> None:
     world = light_world
     table, other = await world.table(), await world.table("other")
     name = await world.lake.prepare(world.root, other.id, {(None, 0): 1})
@@ -73,7 +73,7 @@ async def test_names_that_were_not_prepared(light_world: StreamWorld) -> None:
         await world.lake.snapshot(world.root, "fluss", "orders", 1, readable=True)
 
 
-async def test_offsets_that_nobody_used_go_in_time(light_world: StreamWorld) -> None:
+async def test_unused_offsets_are_deleted_in_time(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table()
     used = await world.lake.prepare(world.root, table.id, {(None, 0): 1})
@@ -84,14 +84,14 @@ async def test_offsets_that_nobody_used_go_in_time(light_world: StreamWorld) -> 
     world.clock.advance(8 * 86_400)
     late = await world.lake.prepare(world.root, table.id, {(None, 0): 3})
     await world.lake.commit(world.root, table.id, 2, late)
-    # What the snapshot before had is let go of with the next commit, and what was never used now.
+    # A commit deletes the offsets of the previous snapshot, and those that were never used.
     assert await world.store.row(count) == (1,)
 
 
-async def test_epochs_outlive_the_process(world: StreamWorld) -> None:
+async def test_tiering_epochs_survive_a_restart(world: StreamWorld) -> None:
     table = await world.table(properties=LAKE)
     assert await world.lake.next_table(world.root) is not None
-    restarted = world.another_lake()
+    restarted = world.new_lake_tiering()
     given = await restarted.next_table(world.root)
     assert given is not None
     assert given[1] == 2
@@ -101,7 +101,7 @@ async def test_epochs_outlive_the_process(world: StreamWorld) -> None:
     assert failure.code is ErrorCode.FENCED_TIERING_EPOCH
 
 
-async def test_who_was_given_it_by_another_home(light_world: StreamWorld) -> None:
+async def test_reports_with_the_epoch_of_a_former_leader_are_fenced(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table(properties=LAKE)
     await world.lake.next_table(world.root)
@@ -110,7 +110,7 @@ async def test_who_was_given_it_by_another_home(light_world: StreamWorld) -> Non
     assert [failure.code for ((_, failure),) in answers if failure is not None] == [ErrorCode.FENCED_TIERING_EPOCH] * 3
 
 
-async def test_freshness_and_silence(light_world: StreamWorld) -> None:
+async def test_table_is_reassigned_when_due_after_silence_and_after_failure(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table(properties=LAKE)
     assert await world.lake.next_table(world.root) is not None
@@ -128,7 +128,7 @@ async def test_freshness_and_silence(light_world: StreamWorld) -> None:
     assert (await world.lake.next_table(world.root) or ())[1:] == (5,)
 
 
-async def test_only_tables_of_the_lake(light_world: StreamWorld) -> None:
+async def test_only_lake_enabled_tables_are_assigned(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table()
     assert await world.lake.next_table(world.root) is None
@@ -141,7 +141,7 @@ async def test_only_tables_of_the_lake(light_world: StreamWorld) -> None:
     assert [failure.code for _, failure in answers[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
 
 
-async def test_who_may(light_world: StreamWorld) -> None:
+async def test_tiering_requires_permission(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table(properties=LAKE)
     caller = await world.caller(await world.user("alice"))

@@ -1,7 +1,7 @@
-"""What a process does that appends until it is killed, and says what was acknowledged.
+"""A process that appends until it is killed, and prints what is acknowledged.
 
-Several writers number their batches and have up to five on the way, as clients do. Each line that it says is one
-acknowledged batch: writer, sequence, first offset.
+Several writers number their batches and have up to five in flight, as clients do. Each line is one acknowledged batch:
+writer, sequence, first offset.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _IN_FLIGHT = 5
 SETTINGS = LogSizes(segment_bytes=60_000, max_batch_bytes=1 << 20, group_bytes=1 << 20, checkpoint_bytes=20_000)
 
 
-async def _write(log: FolderLog, writer: int, sequence: int, said: int) -> None:
+async def _write(log: FolderLog, writer: int, sequence: int, output: int) -> None:
     slots = asyncio.Semaphore(_IN_FLIGHT)
     waiting: set[asyncio.Task[None]] = set()
 
     async def send(number: int) -> None:
         appended = await log.append(batch_of(writer, number), Acks.ALL)
-        os.write(said, f"{writer} {number} {appended.base_offset}\n".encode())
+        os.write(output, f"{writer} {number} {appended.base_offset}\n".encode())
         slots.release()
 
     while True:
@@ -41,13 +41,13 @@ async def _write(log: FolderLog, writer: int, sequence: int, said: int) -> None:
         await asyncio.sleep(random.uniform(0, 0.002))
 
 
-async def _append(folder: str, sequences: dict[int, int], said: int) -> None:
+async def _append(folder: str, sequences: dict[int, int], output: int) -> None:
     with ThreadPoolExecutor(2) as threads:
         log = await FolderLog.open(folder, clock=SystemClock(), threads=threads, settings=SETTINGS)
-        os.write(said, b"open\n")
-        await asyncio.gather(*(_write(log, writer, first, said) for writer, first in sequences.items()))
+        os.write(output, b"open\n")
+        await asyncio.gather(*(_write(log, writer, first, output) for writer, first in sequences.items()))
 
 
-def append_until_killed(folder: str, sequences: dict[int, int], said: Connection) -> None:
-    """Append from these sequences on. Does not return."""
-    asyncio.run(_append(folder, sequences, said.fileno()))
+def append_until_killed(folder: str, sequences: dict[int, int], output: Connection) -> None:
+    """Append, beginning with these sequences. Does not return."""
+    asyncio.run(_append(folder, sequences, output.fileno()))

@@ -1,4 +1,4 @@
-"""What tests of tiered logs share."""
+"""Fixtures for tests of logs with remote storage."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from tests.meta.stores import open_migrated_file
 
-from .tiered_world import World
+from .log_cluster import LogCluster
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def cluster(tmp_path: Path) -> AsyncIterator[LogCluster]:
     meta = await open_migrated_file(tmp_path / "meta.db")
-    made = World(tmp_path, meta)
+    made = LogCluster(tmp_path, meta)
     yield made
     await made.end()
     await meta.close()

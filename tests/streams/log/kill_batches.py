@@ -1,4 +1,4 @@
-"""The batches of the tests that kill: which one it is can be told from its body."""
+"""Batches of the kill tests: the body identifies writer and sequence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["batch_of"]
 
 
 def batch_of(writer: int, sequence: int) -> bytes:
-    """The batch of a writer with that number."""
+    """The batch of a writer with this sequence."""
     count = 1 + (writer * 31 + sequence * 17) % 9
     body = f"{writer}:{sequence};".encode() * (1 + sequence % 40)
     return write_batch(body, count, schema_id=1, writer_id=writer, sequence=sequence)

@@ -1,4 +1,4 @@
-"""Processes killed while they append: no acknowledged batch is lost, none is there twice, and offsets are dense."""
+"""Processes are killed while they append: no acknowledged batch is lost or stored twice, and offsets are dense."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakebed.streams.log.local.folder_log import FolderLog
 from .appender import SETTINGS, append_until_killed
 from .kill_batches import batch_of
 
-# Processes come from one that has imported everything: so a kill costs little more than what it interrupts.
+# Processes are forked from one that has imported everything, so that starts are fast.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.streams.log.appender"])
 
@@ -28,25 +28,25 @@ _PATIENCE_SECONDS = 300.0
 
 
 class Ledger:
-    """What was acknowledged, and what is found."""
+    """Acknowledged batches, compared with the log."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[int, int], int] = {}
 
     def next_sequences(self) -> dict[int, int]:
-        """Where each writer goes on: with the first that it was not told of, as a client sends it again."""
+        """The first unacknowledged sequence of each writer: a client sends it again."""
         following = {}
         for writer in _WRITERS:
-            numbers = {number for who, number in self.acknowledged if who == writer}
+            numbers = {number for owner, number in self.acknowledged if owner == writer}
             following[writer] = next(at for at in range(len(numbers) + 1) if at not in numbers)
         return following
 
     def run(self, folder: Path, seconds: float) -> None:
-        """Let a process append for a while, and kill it."""
-        report, said = _PROCESSES.Pipe(duplex=False)
-        process = _PROCESSES.Process(target=append_until_killed, args=(str(folder), self.next_sequences(), said))
+        """Run a process that appends, and kill it after some seconds."""
+        report, output = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(target=append_until_killed, args=(str(folder), self.next_sequences(), output))
         process.start()
-        said.close()
+        output.close()
         with os.fdopen(os.dup(report.fileno()), "rb") as stream:
             report.close()
             watchdog = threading.Timer(_PATIENCE_SECONDS, process.kill)
@@ -64,10 +64,10 @@ class Ledger:
         for line in lines:
             writer, sequence, offset = map(int, line.split())
             known = self.acknowledged.setdefault((writer, sequence), offset)
-            assert known == offset, "a batch that is sent again has the place that it had"
+            assert known == offset, "a repeated batch keeps its offset"
 
     async def check(self, folder: Path, threads: ThreadPoolExecutor) -> int:
-        """Compare the log with what was acknowledged; how many batches it has."""
+        """Compare the log with the acknowledged batches. Returns its number of batches."""
         log = await FolderLog.open(str(folder), clock=SystemClock(), threads=threads, settings=SETTINGS)
         found: dict[tuple[int, int], int] = {}
         offset = 0
@@ -77,7 +77,7 @@ class Ledger:
                 assert batch.base_offset == offset, "offsets are dense"
                 assert has_valid_checksum(batch)
                 key = (batch.writer_id, batch.sequence)
-                assert key not in found, "no batch of a writer that numbers is there twice"
+                assert key not in found, "no numbered batch is stored twice"
                 assert bytes(batch.view[21:]) == batch_of(*key)[21:]
                 found[key] = offset
                 offset = batch.next_offset
@@ -91,11 +91,11 @@ class Ledger:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [pytest.param(4, id="quick"), pytest.param(200, id="many", marks=pytest.mark.heavy)])
-async def test_killed_while_appending(tmp_path: Path, rounds: int) -> None:
+async def test_kills_during_appends_lose_and_duplicate_nothing(tmp_path: Path, rounds: int) -> None:
     random, ledger, count = Random(20261116), Ledger(), 0
     with ThreadPoolExecutor(2) as threads:
         for _ in range(rounds):
             ledger.run(tmp_path / "log", random.uniform(0.02, 0.5))
             count = await ledger.check(tmp_path / "log", threads)
-    assert len(ledger.acknowledged) >= rounds, "something was written, or nothing was tried"
+    assert len(ledger.acknowledged) >= rounds, "the test wrote enough batches"
     print(f"kills={rounds} acknowledged={len(ledger.acknowledged)} found={count}")

@@ -1,4 +1,4 @@
-"""What of a log is let go of: by age, by size, and by what the byte store has."""
+"""Which segments expire, by age and by size, and which local segments stay."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lakebed.streams.seam import RemoteSegment
 
 
 def segment(start: int, end: int, size: int = 100, timestamp_ms: int = 0) -> Segment:
-    made = Segment("", start)
-    made.end_offset, made.size, made.timestamp_ms = end, size, timestamp_ms
-    return made
+    built = Segment("", start)
+    built.end_offset, built.size, built.timestamp_ms = end, size, timestamp_ms
+    return built
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ def segment(start: int, end: int, size: int = 100, timestamp_ms: int = 0) -> Seg
         (RetentionPolicy(ttl_ms=None, max_bytes=0), 3),
     ],
 )
-def test_the_oldest_go_by_age_or_size(policy: RetentionPolicy, count: int) -> None:
+def test_oldest_segments_expire_by_age_or_size(policy: RetentionPolicy, count: int) -> None:
     assert expired_segments([(40, 100), (80, 100), (95, 100)], 50, policy, now_ms=100) == count
 
 
-def test_what_is_only_here_counts_towards_the_size() -> None:
+def test_segments_not_yet_uploaded_count_towards_the_size() -> None:
     remote = [RemoteSegment("a", 0, 10, 100, 0), RemoteSegment("b", 10, 20, 100, 0)]
     local = [segment(10, 20), segment(20, 30), segment(30, 35)]
     assert remote_expired(remote, local, RetentionPolicy(ttl_ms=None, max_bytes=400), 0) == 0
     assert remote_expired(remote, local, RetentionPolicy(ttl_ms=None, max_bytes=399), 0) == 1
 
 
-def test_the_newest_sealed_segments_stay_here() -> None:
+def test_newest_sealed_segments_stay_local() -> None:
     local = [segment(0, 10), segment(10, 20), segment(20, 30), segment(30, 40), segment(40, 45)]
     assert local_end(local, 40, RetentionPolicy(local_segments=2), 0) == 20
     assert local_end(local, 20, RetentionPolicy(local_segments=2), 0) == 0
@@ -55,10 +55,10 @@ def test_the_newest_sealed_segments_stay_here() -> None:
     assert local_end(local, 40, RetentionPolicy(local_segments=9), 0) == 0
 
 
-def test_options_of_a_table_say_how_long() -> None:
+def test_retention_is_read_from_table_options() -> None:
     assert retention_of({}) == RetentionPolicy(ttl_ms=7 * 24 * 3600 * 1000, local_segments=2)
-    said = {"table.log.ttl": "1 d", "table.log.local-ttl": "2 h", "table.log.tiered.local-segments": "5"}
-    assert retention_of(said) == RetentionPolicy(
+    options = {"table.log.ttl": "1 d", "table.log.local-ttl": "2 h", "table.log.tiered.local-segments": "5"}
+    assert retention_of(options) == RetentionPolicy(
         ttl_ms=24 * 3600 * 1000, local_ttl_ms=2 * 3600 * 1000, local_segments=5
     )
     assert retention_of({"table.log.max-size": "2 GB"}).max_bytes == 2 << 30
@@ -67,7 +67,7 @@ def test_options_of_a_table_say_how_long() -> None:
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "much", "5 eggs", ""])
-def test_a_size_that_is_none_is_refused(size: str) -> None:
+def test_invalid_sizes_are_rejected(size: str) -> None:
     with pytest.raises(FlussError) as refused:
         check_options({"table.log.max-size": size})
     assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -1,4 +1,4 @@
-"""What is known of writers survives being written down, and the end of their numbers."""
+"""Writer states survive serialization and the wrap-around of sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batch(sequence: int, writer_id: int = 1) -> LogRecordBatch:
     return next(iterate_batches(plain_batch(2, writer_id=writer_id, sequence=sequence)))
 
 
-def test_numbers_begin_again_after_the_greatest() -> None:
+def test_sequences_wrap_around() -> None:
     writers = WriterStates()
     writers.record(batch(2**31 - 1), 10, 0)
     assert writers.find_duplicate(batch(0), 0) is None
@@ -29,7 +29,7 @@ def test_numbers_begin_again_after_the_greatest() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, 9)), max_size=8, unique_by=lambda it: it[0]))
-def test_what_was_written_down_is_read_again(known: list[tuple[int, int]]) -> None:
+def test_writer_states_survive_serialization(known: list[tuple[int, int]]) -> None:
     writers = WriterStates()
     for writer_id, count in known:
         for sequence in range(count):
@@ -41,7 +41,7 @@ def test_what_was_written_down_is_read_again(known: list[tuple[int, int]]) -> No
         assert again.find_duplicate(batch(count - 1, writer_id), 5) is not None
 
 
-def test_noise_is_not_taken_for_writers() -> None:
+def test_truncated_document_is_rejected() -> None:
     writers = WriterStates()
     writers.record(batch(0), 0, 0)
     with pytest.raises(ValueError, match="truncated"):

@@ -1,4 +1,4 @@
-"""The address of a stream server that other servers send clients to."""
+"""The address that other stream servers send clients to."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def settings(listen: str, advertise: str = "", meta: MetaSettings = SHARED) -> S
     return Settings(server=ServerSettings(), meta=meta, streams=streams)
 
 
-def derived(said: Settings, *, name: str = "lake-1.example", unknown: str = "") -> str:
+def derived(settings_: Settings, *, name: str = "lake-1.example", unknown: str = "") -> str:
     def resolve(host: str, port: int) -> object:
         if host == unknown:
             raise socket.gaierror(-2, "Name or service not known")
         return []
 
-    return str(advertised_address(said, 9123, machine_name=lambda: name, resolve=resolve))
+    return str(advertised_address(settings_, 9123, machine_name=lambda: name, resolve=resolve))
 
 
-def test_it_is_the_one_that_is_set() -> None:
+def test_configured_address_is_used() -> None:
     assert derived(settings("0.0.0.0:9123", "lake.example:443")) == "lake.example:443"
 
 
 @pytest.mark.parametrize("listen", ["10.0.0.7:0", "10.0.0.7:9123"])
-def test_it_is_where_the_server_listens_if_that_is_one_address(listen: str) -> None:
+def test_listen_address_is_used_unless_it_is_a_wildcard(listen: str) -> None:
     assert derived(settings(listen)) == "10.0.0.7:9123"
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9123", "[::]:9123", ":9123"])
-def test_it_is_the_name_of_the_machine_where_the_server_listens_everywhere(listen: str) -> None:
+def test_machine_name_replaces_a_wildcard_address(listen: str) -> None:
     assert derived(settings(listen)) == "lake-1.example:9123"
 
 
-def test_a_name_that_does_not_resolve_is_refused_with_what_to_set() -> None:
+def test_unresolvable_name_is_rejected_with_the_setting_to_change() -> None:
     with pytest.raises(InvalidSetting, match=r"^streams\.advertise: .*does not resolve.*lake\.exmaple:9123"):
         derived(settings("0.0.0.0:9123", "lake.exmaple:9123"), unknown="lake.exmaple")
     with pytest.raises(InvalidSetting, match=r"^streams\.advertise: not set.*Set streams\.advertise"):
@@ -57,18 +57,18 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_set() -> None:
     "name",
     ["localhost", "localhost.localdomain", "Localhost6.localdomain6", "lake.localhost", "ip6-localhost", "127.0.0.1"],
 )
-def test_a_machine_without_a_name_of_its_own_is_refused_where_others_send_clients_to_it(name: str) -> None:
+def test_loopback_machine_name_is_rejected_with_a_shared_metadata_store(name: str) -> None:
     with pytest.raises(InvalidSetting, match=rf"^streams\.advertise: not set.*{re.escape(name)}"):
         derived(settings("0.0.0.0:9123"), name=name)
 
 
-def test_a_single_server_needs_no_name() -> None:
-    alone = settings("0.0.0.0:9123", meta=MetaSettings())
-    assert derived(alone, name="nowhere", unknown="nowhere") == "nowhere:9123"
+def test_single_server_needs_no_resolvable_name() -> None:
+    single = settings("0.0.0.0:9123", meta=MetaSettings())
+    assert derived(single, name="nowhere", unknown="nowhere") == "nowhere:9123"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9123", "[::]:9123", "127.0.0.1:0"])
-def test_a_server_with_an_address_that_no_client_can_connect_to_does_not_start(tmp_path: Path, address: str) -> None:
+def test_server_with_an_unusable_advertised_address_does_not_start(tmp_path: Path, address: str) -> None:
     server = launch_server(
         tmp_path / "data", "--streams-listen", "127.0.0.1:0", "--set", f"streams.advertise={address}", workers=1
     )
@@ -76,7 +76,7 @@ def test_a_server_with_an_address_that_no_client_can_connect_to_does_not_start(t
     assert "streams.advertise: clients cannot connect to a wildcard address or port 0" in server.log_text()
 
 
-def test_a_server_whose_name_does_not_resolve_does_not_start(tmp_path: Path) -> None:
+def test_server_with_an_unresolvable_advertised_name_does_not_start(tmp_path: Path) -> None:
     server = launch_server(
         tmp_path / "data",
         "--streams-listen",

@@ -1,4 +1,4 @@
-"""The stream leader, among servers that share a metadata store."""
+"""Election, epochs and fencing of the stream leader."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
     await store.close()
 
 
-class Told:
-    """What a server was told of its being the home."""
+class Observed:
+    """Records when a server acquires and loses leadership."""
 
     def __init__(self, leadership: Leadership) -> None:
         self.epochs: list[int] = []
         self.ends = 0
-        leadership.on_acquired(self.begun)
-        leadership.on_lost(self.ended)
+        leadership.on_acquired(self.acquired)
+        leadership.on_lost(self.lost)
 
-    async def begun(self, lease: Lease) -> None:
+    async def acquired(self, lease: Lease) -> None:
         self.epochs.append(lease.token)
 
-    async def ended(self) -> None:
+    async def lost(self) -> None:
         self.ends += 1
 
 
@@ -56,7 +56,7 @@ def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") ->
     )
 
 
-async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None:
+async def test_one_server_leads_and_others_name_it(meta: MetaStore) -> None:
     clock = ManualClock()
     first, second = server(meta, clock, "a", "first:1"), server(meta, clock, "b", "second:2")
     await first.acquire()
@@ -68,32 +68,32 @@ async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None
         assert (str(node.address), node.epoch, node.number) == ("first:1", 1, ord("a"))
 
 
-async def test_a_home_that_gives_no_sign_is_followed_by_another_with_a_greater_epoch(meta: MetaStore) -> None:
+async def test_expired_leader_is_succeeded_with_a_greater_epoch(meta: MetaStore) -> None:
     clock = ManualClock()
     first, second = server(meta, clock, "a"), server(meta, clock, "b")
-    told, told_second = Told(first), Told(second)
+    observed, observed_second = Observed(first), Observed(second)
     await first.acquire()
     clock.advance(61.0)
     assert not first.is_leader
     await second.acquire()
     assert second.is_leader
-    assert (told.epochs, told_second.epochs) == ([1], [2])
+    assert (observed.epochs, observed_second.epochs) == ([1], [2])
     await first._step()
-    assert told.ends == 1
+    assert observed.ends == 1
 
 
-async def test_a_server_that_starts_again_takes_back_at_once_what_it_held(meta: MetaStore) -> None:
+async def test_restarted_server_reacquires_its_lease_at_once(meta: MetaStore) -> None:
     clock = ManualClock()
     await server(meta, clock, "a").acquire()
     again = server(meta, clock, "a")
-    told = Told(again)
+    observed = Observed(again)
     await again.acquire()
     assert again.is_leader
-    assert told.epochs == [2]
+    assert observed.epochs == [2]
 
 
 class SlowLeases(Leases):
-    """To take one takes a time: somebody's transaction is in the way."""
+    """Acquiring a lease takes time, as when another transaction blocks it."""
 
     def __init__(self, meta: MetaStore, clock: ManualClock, seconds: float) -> None:
         super().__init__(meta, clock)
@@ -103,53 +103,55 @@ class SlowLeases(Leases):
     async def acquire(
         self, name: str, holder: str, ttl_seconds: float, *, is_own: Callable[[str], bool] | None = None
     ) -> Lease | None:
-        taken = await super().acquire(name, holder, ttl_seconds, is_own=is_own)
+        acquired = await super().acquire(name, holder, ttl_seconds, is_own=is_own)
         self._manual.advance(self.seconds)
-        return taken
+        return acquired
 
 
-async def test_a_lease_that_was_over_when_it_was_had_makes_nobody_the_home(meta: MetaStore) -> None:
+async def test_lease_that_expired_during_its_acquisition_is_not_used(meta: MetaStore) -> None:
     clock = ManualClock()
     leadership = server(meta, clock, "a", "first:1")
     leadership._leases = leases = SlowLeases(meta, clock, 61.0)
-    told = Told(leadership)
+    observed = Observed(leadership)
     await leadership._step()
-    assert (leadership.is_leader, told.epochs) == (False, [])
+    assert (leadership.is_leader, observed.epochs) == (False, [])
     leases.seconds = 0.0
     await leadership._step()
-    assert (leadership.is_leader, told.epochs, told.ends) == (True, [2], 0)
+    assert (leadership.is_leader, observed.epochs, observed.ends) == (True, [2], 0)
 
 
-async def test_who_is_about_to_be_the_home_tells_no_epoch(meta: MetaStore) -> None:
+async def test_epoch_is_announced_only_after_the_callbacks(meta: MetaStore) -> None:
     clock = ManualClock()
     leadership = server(meta, clock, "a", "first:1")
     seen = []
 
-    async def begun(lease: Lease) -> None:
+    async def acquired(lease: Lease) -> None:
         seen.append(await leadership.node("10.0.0.7"))
 
-    leadership.on_acquired(begun)
+    leadership.on_acquired(acquired)
     await leadership.acquire()
     seen.append(await leadership.node("10.0.0.7"))
     assert [(str(node.address), node.epoch) for node in seen] == [("first:1", 0), ("first:1", 1)]
 
 
-async def test_an_address_that_nobody_set_is_the_one_that_was_reached(meta: MetaStore) -> None:
+async def test_without_a_configured_address_clients_stay_on_the_reached_host(meta: MetaStore) -> None:
     leadership = server(meta, ManualClock(), "a")
     assert str((await leadership.node("192.168.0.1")).address) == "192.168.0.1:9123"
     await leadership.acquire()
     assert str((await leadership.node("192.168.0.2")).address) == "192.168.0.2:9123"
 
 
-async def test_clients_of_another_server_are_sent_to_the_address_that_was_derived(meta: MetaStore) -> None:
+async def test_other_servers_send_clients_to_the_derived_address(meta: MetaStore) -> None:
     clock = ManualClock()
     first, second = server(meta, clock, "a"), server(meta, clock, "b", "second:2")
     await first.acquire()
     assert str((await second.node("10.0.0.7")).address) == "a:9123"
-    assert str((await first.node("10.0.0.7")).address) == "10.0.0.7:9123", "its own stay where they have reached it"
+    assert str((await first.node("10.0.0.7")).address) == "10.0.0.7:9123", (
+        "its own clients stay on the host that they reached"
+    )
 
 
-async def test_clients_are_not_sent_to_a_server_whose_lease_is_over(meta: MetaStore) -> None:
+async def test_clients_are_not_sent_to_a_server_with_an_expired_lease(meta: MetaStore) -> None:
     clock = ManualClock()
     first, second = server(meta, clock, "a", "first:1"), server(meta, clock, "b", "second:2")
     await first.acquire()
@@ -158,15 +160,15 @@ async def test_clients_are_not_sent_to_a_server_whose_lease_is_over(meta: MetaSt
     assert (str(node.address), node.epoch) == ("second:2", 0)
 
 
-async def test_the_lease_counts_as_held_until_all_that_was_open_is_closed(meta: MetaStore) -> None:
+async def test_lease_counts_as_held_until_all_buckets_are_closed(meta: MetaStore) -> None:
     clock = ManualClock()
     first, second = server(meta, clock, "a"), server(meta, clock, "b")
     held = []
 
-    async def ended() -> None:
+    async def lost() -> None:
         held.append((first.is_leader, first.holds_lease))
 
-    first.on_lost(ended)
+    first.on_lost(lost)
     await first.acquire()
     clock.advance(61.0)
     await second.acquire()
@@ -175,7 +177,7 @@ async def test_the_lease_counts_as_held_until_all_that_was_open_is_closed(meta: 
     assert not first.holds_lease
 
 
-async def test_a_server_that_starts_again_at_another_address_takes_back_at_once_what_it_held(meta: MetaStore) -> None:
+async def test_server_restarted_at_another_address_reacquires_its_lease_at_once(meta: MetaStore) -> None:
     clock = ManualClock()
     before, again = server(meta, clock, "a", "first:1"), server(meta, clock, "a", "second:2")
     await before.acquire()
@@ -186,12 +188,12 @@ async def test_a_server_that_starts_again_at_another_address_takes_back_at_once_
     assert str((await server(meta, clock, "b").node("10.0.0.7")).address) == "second:2"
 
 
-async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: StreamWorld) -> None:
+async def test_fenced_server_changes_nothing(light_world: StreamWorld) -> None:
     is_leader = True
 
     async def fence(tx: Transaction) -> int:
         if not is_leader:
-            raise Fenced("not the home")
+            raise Fenced("not the leader")
         return 1
 
     store = LeaderStore(light_world.store, fence)
@@ -208,7 +210,7 @@ async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: Stream
     assert await store.rows("SELECT modified_ms FROM stream_tables") == [(5,)]
 
 
-async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: StreamWorld) -> None:
+async def test_server_that_does_not_lead_caches_no_tables(light_world: StreamWorld) -> None:
     is_leader = True
     light_world.tables.cache_while(lambda: is_leader)
     light_world.partitions.cache_while(lambda: is_leader)
@@ -218,7 +220,7 @@ async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: Stream
     await light_world.partitions.by_id(partition.id)
 
     async def drop(tx: Transaction) -> None:
-        """As another server does it: nobody here is told."""
+        """Drop everything as another server would, without invalidating caches here."""
         await tx.run("DELETE FROM stream_partitions")
         await tx.run("DELETE FROM stream_schemas")
         await tx.run("DELETE FROM stream_tables")
@@ -227,10 +229,10 @@ async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: Stream
     assert await light_world.tables.by_id(table.id) is table
     assert await light_world.partitions.by_id(partition.id) == partition
     is_leader = False
-    for looked_up in (
+    for lookup in (
         light_world.tables.by_id(table.id),
         light_world.tables.by_path(*table.path),
         light_world.partitions.by_id(partition.id),
     ):
         with pytest.raises(FlussError):
-            await looked_up
+            await lookup

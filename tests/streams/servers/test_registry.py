@@ -1,4 +1,4 @@
-"""Stream servers: a lasting name, and one object store for all servers of a metadata store."""
+"""Stream servers have a stable name, and share one object store per metadata store."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from lakebed.streams.servers.registry import RegisteredServer, ServerRegistry, e
 from tests.meta.stores import open_migrated_file
 
 
-def test_it_is_on_stable_storage_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+def test_server_name_is_durable_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
     for call in ("fdatasync", "replace", "fsync"):
         real = getattr(os, call)
 
-        def noted(*arguments: Any, _call: str = call, _real: Any = real) -> Any:
-            done.append(_call)
+        def recorded(*arguments: Any, _call: str = call, _real: Any = real) -> Any:
+            calls.append(_call)
             return _real(*arguments)
 
-        monkeypatch.setattr(os, call, noted)
+        monkeypatch.setattr(os, call, recorded)
     name = establish_server_name(tmp_path)
-    assert done == ["fdatasync", "replace", "fsync"]
+    assert calls == ["fdatasync", "replace", "fsync"]
     assert establish_server_name(tmp_path) == name
 
 
-def test_a_name_that_was_lost_is_not_replaced(tmp_path: Path) -> None:
+def test_lost_server_name_is_not_replaced(tmp_path: Path) -> None:
     establish_server_name(tmp_path)
     (tmp_path / "server-name").write_bytes(b"")
     with pytest.raises(Corrupted, match="streams status"):
@@ -63,19 +63,19 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     await meta.close()
 
 
-async def test_a_server_on_another_object_store_is_refused_while_the_first_runs(cluster: Cluster) -> None:
+async def test_server_on_another_object_store_is_rejected_while_the_first_runs(cluster: Cluster) -> None:
     await cluster.start("a", cluster.store)
     await cluster.start("b", cluster.store)
     with pytest.raises(InvalidSetting, match=r"^storage: .*another object store.*server=97 address=a:9123"):
         await cluster.start("c", cluster.other)
-    assert await cluster.names() == ["a", "b"], "it keeps no other server from starting"
+    assert await cluster.names() == ["a", "b"], "the rejected server is not registered"
     await cluster.start("a", cluster.store)
 
 
-async def test_a_server_on_another_object_store_is_refused_while_the_first_is_down(cluster: Cluster) -> None:
+async def test_server_on_another_object_store_is_rejected_while_the_first_is_down(cluster: Cluster) -> None:
     await cluster.start("a", cluster.store)
     cluster.clock.advance(3600)
-    # It would lead, and continue tables without what the first has uploaded and acknowledged.
+    # It would lead without the records that the first has uploaded and acknowledged.
     with pytest.raises(InvalidSetting, match=r"forget-server a"):
         await cluster.start("b", cluster.other)
 
@@ -86,7 +86,7 @@ async def test_a_server_on_another_object_store_is_refused_while_the_first_is_do
     await cluster.start("b", cluster.other)
 
 
-async def test_of_servers_that_start_at_once_on_two_stores_one_is_refused(cluster: Cluster) -> None:
+async def test_of_concurrent_starts_on_two_object_stores_one_is_rejected(cluster: Cluster) -> None:
     starts = (cluster.start("a", cluster.store), cluster.start("b", cluster.other))
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
     refused = [name for name, outcome in zip("ab", outcomes, strict=True) if isinstance(outcome, InvalidSetting)]
@@ -94,7 +94,7 @@ async def test_of_servers_that_start_at_once_on_two_stores_one_is_refused(cluste
     assert await cluster.names() == [name for name in "ab" if name not in refused]
 
 
-async def test_all_servers_may_move_to_another_object_store_by_order_of_an_operator(cluster: Cluster) -> None:
+async def test_operator_can_move_all_servers_to_another_object_store(cluster: Cluster) -> None:
     await cluster.start("a", cluster.store)
     await cluster.start("b", cluster.store)
     await cluster.registry.clear()

@@ -32,22 +32,22 @@ async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
-async def put(keys: KvBucket, *numbers: int) -> None:
+async def put(kv: KvBucket, *numbers: int) -> None:
     row = TABLE.layout(1).encode
     batch = write_kv_batch([(key_of(number), row((number, "x", number))) for number in numbers], 1)
-    await keys.put(KvPut(batch), Acks.ALL)
+    await kv.put(KvPut(batch), Acks.ALL)
 
 
-async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
+async def test_reopened_bucket_keeps_its_rows(tmp_path: Path) -> None:
     store = KvStore(tmp_path, MEMORY)
     log = MemoryLog(ManualClock())
     for bucket in (TableBucket(1, None, 0), TableBucket(1, None, 1), TableBucket(2, 7, 0)):
-        keys = await store.open(TABLE, bucket, MemoryLog(ManualClock()), find_schema)
-        assert keys.row_count == 0
-        await keys.close()
-    keys = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
-    await put(keys, 1, 2, 3)
-    await keys.close()
+        kv = await store.open(TABLE, bucket, MemoryLog(ManualClock()), find_schema)
+        assert kv.row_count == 0
+        await kv.close()
+    kv = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
+    await put(kv, 1, 2, 3)
+    await kv.close()
     again = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
     assert again.row_count == 3
     assert store.required_offset(TableBucket(1, None, 0)) == 3
@@ -61,26 +61,28 @@ async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
     assert not (tmp_path / "1").exists()
 
 
-async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
+async def test_lost_index_is_restored_from_its_snapshot_and_the_later_log(tmp_path: Path) -> None:
     meta = await open_migrated_file(tmp_path / "meta.db")
     await with_table(meta)
     clock = ManualClock()
     storage = MemoryStorage(clock)
-    taking = KvSnapshotter(KvSnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
-    store = KvStore(tmp_path / "keys", MEMORY, taking)
+    snapshotter = KvSnapshotter(
+        KvSnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch"
+    )
+    store = KvStore(tmp_path / "keys", MEMORY, snapshotter)
     bucket, log = TableBucket(1, None, 0), MemoryLog(clock)
-    keys = await store.open(TABLE, bucket, log, find_schema)
-    await put(keys, 1, 2)
-    await put(keys, 3)
+    kv = await store.open(TABLE, bucket, log, find_schema)
+    await put(kv, 1, 2)
+    await put(kv, 3)
     assert store.required_offset(bucket) == 0
     assert await store.take_snapshots(unfenced) == (1, 0)
     assert store.required_offset(bucket) == 3
     assert await store.take_snapshots(unfenced) == (0, 0)
-    await put(keys, 4)
-    await keys.close()
+    await put(kv, 4)
+    await kv.close()
     assert await store.take_snapshots(unfenced) == (0, 0)
     shutil.rmtree(tmp_path / "keys")
-    log.forget(2)  # so that it cannot have been the log alone
+    log.forget(2)  # so that the log alone is not sufficient
 
     again = await store.open(TABLE, bucket, log, find_schema)
     found = await again.lookup([key_of(number) for number in range(1, 6)])
@@ -93,7 +95,7 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
 
 
 class Shared:
-    """What two servers share: snapshots in a byte store, and a log."""
+    """The snapshots in the object store that two servers share."""
 
     def __init__(self, folder: Path, meta: SqliteStore) -> None:
         self.folder = folder
@@ -103,10 +105,10 @@ class Shared:
         self.bucket = TableBucket(1, None, 0)
 
     def store(self, server: str) -> KvStore:
-        taking = KvSnapshotter(
+        snapshotter = KvSnapshotter(
             self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", self.folder / server / "scratch"
         )
-        return KvStore(self.folder / server / "keys", MEMORY, taking)
+        return KvStore(self.folder / server / "keys", MEMORY, snapshotter)
 
 
 @pytest.fixture
@@ -117,55 +119,53 @@ async def shared(tmp_path: Path) -> AsyncIterator[Shared]:
     await meta.close()
 
 
-async def found(keys: KvBucket) -> list[int]:
-    values = await keys.lookup([key_of(number) for number in range(10)])
+async def found(kv: KvBucket) -> list[int]:
+    values = await kv.lookup([key_of(number) for number in range(10)])
     return [number for number, value in enumerate(values) if value is not None]
 
 
-@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["same log", "log begun anew"])
-async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, incarnation: str) -> None:
+@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["same log", "recreated log"])
+async def test_stale_index_is_rebuilt(shared: Shared, incarnation: str) -> None:
     one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
-    keys = await one.open(TABLE, shared.bucket, log, find_schema, incarnation="first")
-    await put(keys, 1)
-    await keys.close()
-    keys = await other.open(TABLE, shared.bucket, log, find_schema, incarnation="other")
-    await put(keys, 2)
-    await put(keys, 3)
+    kv = await one.open(TABLE, shared.bucket, log, find_schema, incarnation="first")
+    await put(kv, 1)
+    await kv.close()
+    kv = await other.open(TABLE, shared.bucket, log, find_schema, incarnation="other")
+    await put(kv, 2)
+    await put(kv, 3)
     assert (await other.take_snapshots(unfenced)).taken == 1
-    await put(keys, 4)
-    await keys.close()
-    log.forget(3)  # what the snapshot has: the first server lacks some of it
+    await put(kv, 4)
+    await kv.close()
+    log.forget(3)  # covered by the snapshot; the first server lacks a part of it
 
-    keys = await one.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
-    assert (await found(keys), keys.row_count) == ([1, 2, 3, 4], 4)
-    await keys.close()
+    kv = await one.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
+    assert (await found(kv), kv.row_count) == ([1, 2, 3, 4], 4)
+    await kv.close()
     again = await one.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
     assert await found(again) == [1, 2, 3, 4]
     await again.close()
 
 
-@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
-async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, incarnation: str) -> None:
+@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["ahead of its log", "of a recreated log"])
+async def test_rows_missing_from_the_log_are_dropped_from_the_index(shared: Shared, incarnation: str) -> None:
     store = shared.store("one")
-    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, incarnation="first")
-    await put(keys, 1)
-    await put(keys, 2)
-    await keys.close()
-    # Neither of the two was acknowledged: another server became the home, and went on with this.
+    kv = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, incarnation="first")
+    await put(kv, 1)
+    await put(kv, 2)
+    await kv.close()
+    # Neither put was acknowledged: another server became the leader and continued with this log.
     log = MemoryLog(shared.clock)
-    elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, find_schema)
-    await put(elsewhere, 5)
+    successor = await shared.store("other").open(TABLE, shared.bucket, log, find_schema)
+    await put(successor, 5)
     if incarnation == "another":
-        await put(elsewhere, 6, 7)
-    await elsewhere.close()
-    keys = await store.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
-    assert await found(keys) == ([5] if incarnation == "first" else [5, 6, 7])
-    await keys.close()
+        await put(successor, 6, 7)
+    await successor.close()
+    kv = await store.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
+    assert await found(kv) == ([5] if incarnation == "first" else [5, 6, 7])
+    await kv.close()
 
 
-async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
-    shared: Shared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_snapshot_does_not_block_others(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     store = shared.store("one")
     opened = []
     for number in range(3):
@@ -184,5 +184,5 @@ async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
     assert [store.required_offset(TableBucket(1, None, number)) for number in range(3)] == [0, 1, 1]
     monkeypatch.undo()
     assert await store.take_snapshots(unfenced) == (1, 0)
-    for keys in opened:
-        await keys.close()
+    for kv in opened:
+        await kv.close()

@@ -1,4 +1,4 @@
-"""Logs are found again by their buckets, and no two processes have them at once."""
+"""Logs are found by their buckets, and one process at a time owns the folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _ends(logs: Logs) -> list[int]:
     return ends
 
 
-async def test_every_bucket_has_a_log_of_its_own(tmp_path: Path) -> None:
+async def test_every_bucket_has_a_separate_log(tmp_path: Path) -> None:
     logs = Logs(str(tmp_path / "logs"), ManualClock())
     for number, bucket in enumerate(BUCKETS):
         log = await logs.open(bucket)
@@ -59,7 +59,7 @@ async def test_logs_in_a_folder_of_another_deployment_stay(tmp_path: Path) -> No
     logs.close()
 
 
-async def test_what_is_removed_is_logged_with_count_bytes_and_first_files(
+async def test_removal_is_logged_with_count_bytes_and_first_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = Logs(str(tmp_path / "logs"), ManualClock())

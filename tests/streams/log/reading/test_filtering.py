@@ -1,4 +1,4 @@
-"""Batches are left out exactly where none of their rows can be wanted."""
+"""A filter skips batches in which no row can match."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOLDS: dict[LeafFunction, Callable[[Any, tuple[Any, ...]], bool]] = {
     LeafFunction.IN: lambda row, values: row in values,
     LeafFunction.NOT_IN: lambda row, values: row not in values,
 }
-"""What the functions mean, of a row that is not null."""
+"""The functions of predicates on a row that is not null."""
 
 TEXTS = st.text("ab", max_size=3)
 
@@ -67,7 +67,7 @@ predicates = st.recursive(
 
 
 @given(predicates, st.lists(st.none() | TEXTS, min_size=1, max_size=5))
-def test_no_batch_is_left_out_that_has_a_row_which_is_wanted(predicate: Predicate, rows: list[str | None]) -> None:
+def test_no_batch_with_a_matching_row_is_skipped(predicate: Predicate, rows: list[str | None]) -> None:
     bounds = bounds_of(DataType(TypeRoot.STRING), pa.array(rows, pa.string()))
     if any(holds(predicate, row) for row in rows):
         assert may_match(predicate, lambda column_id: bounds)
@@ -90,11 +90,11 @@ def test_no_batch_is_left_out_that_has_a_row_which_is_wanted(predicate: Predicat
         (LeafFunction.EQUAL, (None,), True),
     ],
 )
-def test_batches_are_left_out(function: LeafFunction, values: tuple[Any, ...], expected: bool) -> None:
+def test_batches_that_cannot_match_are_skipped(function: LeafFunction, values: tuple[Any, ...], expected: bool) -> None:
     assert may_match(LeafPredicate(function, 0, values), lambda _: Bounds(3, 0, 5, 9)) is expected
 
 
-def test_of_a_column_of_which_nothing_is_known_anything_may_be() -> None:
+def test_column_without_statistics_may_match() -> None:
     wanted = LeafPredicate(LeafFunction.EQUAL, 0, (1,))
     assert may_match(wanted, lambda _: None)
     assert may_match(wanted, lambda _: Bounds(3, 1))
@@ -116,18 +116,18 @@ def test_of_a_column_of_which_nothing_is_known_anything_may_be() -> None:
         (DataType(TypeRoot.INT), pa.array([None, None], pa.int32()), None, None),
     ],
 )
-def test_what_is_known_of_a_column(type_: DataType, array: pa.Array, least: object, greatest: object) -> None:
+def test_statistics_of_a_column(type_: DataType, array: pa.Array, least: object, greatest: object) -> None:
     found = bounds_of(type_, array)
     assert (found.least, found.greatest, found.nulls, found.rows) == (least, greatest, array.null_count, len(array))
 
 
-async def test_tables_say_by_which_columns(light_world: StreamWorld) -> None:
+async def test_table_option_selects_the_filtered_columns(light_world: StreamWorld) -> None:
     option = "table.statistics.columns"
     assert filtered_columns(await light_world.table("none")) == frozenset()
     assert filtered_columns(await light_world.table("all", properties={option: "*"})) == {0, 1}
     assert filtered_columns(await light_world.table("one", properties={option: "name"})) == {1}
     keyed = await light_world.table("keyed", key=["id"], properties={option: "*"})
-    assert filtered_columns(keyed) == frozenset()  # a change that is left out would leave its key as it was
+    assert filtered_columns(keyed) == frozenset()  # a skipped change would leave a stale row
 
 
 def stream_schema() -> Schema:
@@ -136,7 +136,7 @@ def stream_schema() -> Schema:
     return Schema.of(list(zip(SCHEMA.names, types, strict=True)))
 
 
-def test_batches_keep_their_places_and_columns_are_chosen() -> None:
+def test_filter_keeps_offsets_and_projects_columns() -> None:
     first, second = arrow_batch(0, 100), arrow_batch(100, 100)
     schema = stream_schema()
     assert arrow_schema(schema).types[:3] == SCHEMA.types[:3]
@@ -152,14 +152,14 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
     assert raised.value.code is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
-def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:
+def test_unreadable_batches_are_passed_to_the_reader() -> None:
     schema = stream_schema()
     wanted = BatchFilter(LeafPredicate(LeafFunction.EQUAL, 0, (7,)), frozenset({0}), {1: schema})
     good, bad = arrow_batch(100, 100), plain_batch(3, b"whole, and no Arrow at all")
     assert wanted.apply(good + bad, None) == bad
 
 
-def test_a_schema_that_came_meanwhile_is_learned() -> None:
+def test_unknown_schema_can_be_added() -> None:
     schema = stream_schema()
     wanted = BatchFilter(LeafPredicate(LeafFunction.EQUAL, 0, (7,)), frozenset({0}), {})
     records = arrow_batch(0, 100) + arrow_batch(100, 100)

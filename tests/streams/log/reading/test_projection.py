@@ -1,4 +1,4 @@
-"""Columns of any type are taken out of a batch whole, and noise is refused in words."""
+"""Projection keeps columns of any type intact, and rejects noise with an error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BODY = arrow_body(TABLE)
 
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_any_columns_are_taken_out_whole(compression: str | None) -> None:
+def test_projected_columns_of_any_type_are_intact(compression: str | None) -> None:
     body = arrow_body(TABLE, compression)
     (batch,) = iterate_batches(write_batch(body, 3, schema_id=1))
     for count in (1, 2, 7):
@@ -47,7 +47,7 @@ def test_any_columns_are_taken_out_whole(compression: str | None) -> None:
             assert found.equals(TABLE.select(list(columns)))
 
 
-def test_kinds_of_changes_stay_before_the_columns() -> None:
+def test_change_types_stay_before_the_columns() -> None:
     (batch,) = iterate_batches(write_batch(b"\x01\x02\x03" + BODY, 3, schema_id=1, attributes=0))
     (taken,) = iterate_batches(b"".join(project(batch, [1], SHAPES)))
     assert bytes(taken.body[:3]) == b"\x01\x02\x03"
@@ -55,14 +55,14 @@ def test_kinds_of_changes_stay_before_the_columns() -> None:
     assert found.column(0).to_pylist() == ["a", None, "ccc"]
 
 
-def test_columns_that_came_after_a_batch_are_not_in_it() -> None:
+def test_columns_added_after_a_batch_are_omitted() -> None:
     (batch,) = iterate_batches(write_batch(BODY, 3, schema_id=1))
     (taken,) = iterate_batches(b"".join(project(batch, [1, 9], SHAPES)))
     found = pa.ipc.read_record_batch(pa.py_buffer(taken.body), pa.schema([TABLE.schema.field(1)]))
     assert found.num_columns == 1
 
 
-def test_columns_of_another_schema_are_refused() -> None:
+def test_columns_of_another_schema_are_rejected() -> None:
     (batch,) = iterate_batches(write_batch(BODY, 3, schema_id=1))
     with pytest.raises(FlussError):
         project(batch, [0], [*SHAPES, ColumnShape(1, 2)])
@@ -70,7 +70,7 @@ def test_columns_of_another_schema_are_refused() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=6), st.integers(0, 600))
-def test_noise_is_refused_or_read_but_never_crashes(changes: list[tuple[int, int]], cut: int) -> None:
+def test_noise_is_rejected_or_read_but_never_crashes(changes: list[tuple[int, int]], cut: int) -> None:
     bad = bytearray(BODY)
     for position, byte in changes:
         bad[position % len(bad)] = byte

@@ -1,4 +1,4 @@
-"""A server that returns uploads what only its disk has of a log; the leader continues, whatever crashes meanwhile."""
+"""A restarted server uploads its local tail, and the leader continues the log, through crashes at any point."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ from lakebed.streams.seam import Acks
 from tests.contracts.stream_log import Doubling, offsets, plain_batch, read_all, refused
 from tests.meta.stores import open_migrated_file
 
-from .tiered_world import KEEP, PLACE, Server, World, fill
+from .log_cluster import KEEP, LOCATION, LogCluster, Server, fill
 
 
-async def dead(server: Server, log: RemoteBackedLog) -> bytes:
-    """Kill a server that led; all that it had acknowledged."""
-    was = await read_all(log)
+async def kill(server: Server, log: RemoteBackedLog) -> bytes:
+    """Kill a leader. Returns the records that it acknowledged."""
+    expected = await read_all(log)
     server.stop()
-    return was
+    return expected
 
 
-async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(world: World) -> None:
-    first = await world.server("one")
+async def test_leader_continues_a_tail_uploaded_by_a_returned_server(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 30)
     await log.maintain(KEEP)
     await fill(log, 5, first=30)
-    was = await dead(first, log)
-    second = await world.server("two")
+    expected = await kill(first, log)
+    second = await cluster.server("two")
     with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
-    returned = world.follower("one")
+    returned = cluster.follower("one")
     assert await returned.upload_local_tail()
-    assert not await returned.upload_local_tail(), "there is nothing left"
+    assert not await returned.upload_local_tail(), "nothing is left to upload"
     log = await second.open()
-    assert await read_all(log) == was
+    assert await read_all(log) == expected
     assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_duplicate
     assert (await log.append(plain_batch(2, writer_id=7, sequence=35), Acks.ALL)).base_offset == 70
-    # And back: what the first has on its disk is not the log any more.
-    was = await dead(second, log)
-    world.follower("two")
-    assert await world.servers[-1].upload_local_tail()
-    await returned.begin()
+    # And back: the files on the first disk are stale.
+    expected = await kill(second, log)
+    cluster.follower("two")
+    assert await cluster.servers[-1].upload_local_tail()
+    await returned.become_leader()
     log = await returned.open()
-    assert await read_all(log) == was
+    assert await read_all(log) == expected
 
 
-async def test_changes_of_keys_are_uploaded_as_they_were_appended_too(world: World) -> None:
-    first = await world.server("one")
+async def test_changelogs_are_uploaded_with_their_stored_form(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open(ReadFormat(rendering=Doubling()))
     log.keep_from = lambda: 0
     await fill(log, 30)
     stored = (await log.read_stored(0, 1 << 20)).records
-    await dead(first, log)
-    second = await world.server("two")
-    assert await world.follower("one").upload_local_tail(ReadFormat(rendering=Doubling()))
+    await kill(first, log)
+    second = await cluster.server("two")
+    assert await cluster.follower("one").upload_local_tail(ReadFormat(rendering=Doubling()))
     log = await second.open(ReadFormat(rendering=Doubling()))
     found, offset = b"", 0
     while offset < log.high_watermark:
@@ -77,182 +77,182 @@ async def test_changes_of_keys_are_uploaded_as_they_were_appended_too(world: Wor
     assert offset == 60
 
 
-class DiesAt:
-    """The object store refuses the n-th write, and every later one: the server was killed there."""
+class KilledAtWrite:
+    """Simulates a kill: the object store refuses the n-th write and every later one."""
 
-    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    def __init__(self, cluster: LogCluster, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.writes = 0
-        put = world.storage.put
+        put = cluster.storage.put
 
         async def dying(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
             self.writes += 1
-            world.storage.is_away = self.writes >= at
+            cluster.storage.is_away = self.writes >= at
             return await put(key, body, metadata=metadata)
 
-        monkeypatch.setattr(world.storage, "put", dying)
+        monkeypatch.setattr(cluster.storage, "put", dying)
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-async def test_a_server_that_dies_while_it_uploads_goes_on_when_it_returns(
-    world: World, monkeypatch: pytest.MonkeyPatch, at: int
+async def test_upload_interrupted_by_a_kill_is_repeated(
+    cluster: LogCluster, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    first = await world.server("one")
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 40)
-    was = await dead(first, log)
-    second = await world.server("two")
+    expected = await kill(first, log)
+    second = await cluster.server("two")
     with monkeypatch.context() as patched:
-        DiesAt(world, patched, at)
-        returned = world.follower("one")
+        KilledAtWrite(cluster, patched, at)
+        returned = cluster.follower("one")
         with refused(ErrorCode.STORAGE):
             await returned.upload_local_tail()
         returned.stop()
-    world.storage.is_away = False
+    cluster.storage.is_away = False
     with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
-    assert await world.follower("one").upload_local_tail()
-    assert await read_all(await second.open()) == was
+    assert await cluster.follower("one").upload_local_tail()
+    assert await read_all(await second.open()) == expected
 
 
-async def test_a_server_that_leads_again_before_it_has_uploaded_goes_on_from_its_disk(world: World) -> None:
-    first = await world.server("one")
+async def test_server_that_leads_again_before_its_upload_continues_from_its_disk(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 3)
-    was = await dead(first, log)
-    await world.server("two")
-    again = await world.server("one")
+    expected = await kill(first, log)
+    await cluster.server("two")
+    again = await cluster.server("one")
     log = await again.open()
-    assert await read_all(log) == was
+    assert await read_all(log) == expected
     assert (await log.append(plain_batch(2, writer_id=7, sequence=3), Acks.ALL)).base_offset == 6
 
 
-async def test_the_leader_that_changes_during_the_upload_changes_nothing(world: World) -> None:
-    first = await world.server("one")
+async def test_leader_change_during_the_upload_loses_nothing(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 40)
-    was = await dead(first, log)
-    second, returned = await world.server("two"), world.follower("one")
-    put, third = world.storage.put, list[Server]()
+    expected = await kill(first, log)
+    second, returned = await cluster.server("two"), cluster.follower("one")
+    put, third = cluster.storage.put, list[Server]()
 
     async def meanwhile(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         if not third:
-            third.append(await world.server("three"))
+            third.append(await cluster.server("three"))
             with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await third[0].open()
         return await put(key, body, metadata=metadata)
 
-    world.storage.put = meanwhile  # type: ignore[method-assign]
+    cluster.storage.put = meanwhile  # type: ignore[method-assign]
     assert await returned.upload_local_tail()
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await second.open()
-    assert await read_all(await third[0].open()) == was
+    assert await read_all(await third[0].open()) == expected
 
 
-async def forget(world: World, server: str) -> None:
-    """As `lakebed streams forget-server` does."""
-    await world.meta.transact(
+async def forget(cluster: LogCluster, server: str) -> None:
+    """Do what `lakebed streams forget-server` does."""
+    await cluster.meta.transact(
         lambda tx: tx.run("UPDATE stream_logs SET tail_server = '' WHERE tail_server = ?", server)
     )
 
 
-async def test_a_server_that_was_given_up_during_its_upload_is_no_part_of_the_log(world: World) -> None:
-    first = await world.server("one")
+async def test_upload_of_a_server_forgotten_meanwhile_is_rejected(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 40)
-    await dead(first, log)
-    second, returned = await world.server("two"), world.follower("one")
-    put, continued = world.storage.put, list[RemoteBackedLog]()
+    await kill(first, log)
+    second, returned = await cluster.server("two"), cluster.follower("one")
+    put, continued = cluster.storage.put, list[RemoteBackedLog]()
 
     async def meanwhile(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         written = await put(key, body, metadata=metadata)
         if not continued and key.endswith(".manifest"):
-            await forget(world, "one")
+            await forget(cluster, "one")
             continued.append(await second.open())
             await fill(continued[0], 2)
         return written
 
-    world.storage.put = meanwhile  # type: ignore[method-assign]
+    cluster.storage.put = meanwhile  # type: ignore[method-assign]
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await returned.upload_local_tail()
     (log,) = continued
-    was = await read_all(log)
-    assert offsets(was) == [(0, 2), (2, 4)]
+    expected = await read_all(log)
+    assert offsets(expected) == [(0, 2), (2, 4)]
     await log.hand_over()
     second.stop()
-    await returned.begin()
-    assert await read_all(await returned.open()) == was
+    await returned.become_leader()
+    assert await read_all(await returned.open()) == expected
 
 
-async def test_a_server_that_returns_before_others_went_on_without_it_has_its_records_still(world: World) -> None:
-    first = await world.server("one")
+async def test_forgotten_server_that_leads_first_keeps_its_records(cluster: LogCluster) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 3)
-    was = await dead(first, log)
-    await forget(world, "one")
-    again = await world.server("one")
-    assert await read_all(await again.open()) == was
+    expected = await kill(first, log)
+    await forget(cluster, "one")
+    again = await cluster.server("one")
+    assert await read_all(await again.open()) == expected
 
 
-@pytest.mark.parametrize("leads", [True, False])
-async def test_a_disk_that_lost_acknowledged_records_is_not_gone_on_from(world: World, leads: bool) -> None:
-    first = await world.server("one")
+@pytest.mark.parametrize("is_leader", [True, False])
+async def test_disk_that_lost_acknowledged_records_is_rejected(cluster: LogCluster, is_leader: bool) -> None:
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 3)
-    await dead(first, log)
+    await kill(first, log)
     shutil.rmtree(first.folder)
-    if leads:
-        again = await world.server("one")
+    if is_leader:
+        again = await cluster.server("one")
         with refused(ErrorCode.LOG_STORAGE):
             await again.open()
     else:
         with refused(ErrorCode.LOG_STORAGE):
-            await world.follower("one").upload_local_tail()
-    await forget(world, "one")
-    assert (await (await world.server("two")).open()).end_offset == 0
+            await cluster.follower("one").upload_local_tail()
+    await forget(cluster, "one")
+    assert (await (await cluster.server("two")).open()).end_offset == 0
 
 
-async def test_stale_files_that_cannot_be_removed_are_not_taken_for_the_log(
-    world: World, monkeypatch: pytest.MonkeyPatch
+async def test_stale_files_that_cannot_be_removed_are_not_used(
+    cluster: LogCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = await world.server("one")
+    first = await cluster.server("one")
     await fill(await first.open(ack_after_upload=True), 3)
     first.stop()
-    second = await world.server("two")
+    second = await cluster.server("two")
     log = await second.open(ack_after_upload=True)
     await fill(log, 3, first=3)
-    was = await dead(second, log)
-    first.run()
-    await first.begin()
+    expected = await kill(second, log)
+    first.start()
+    await first.become_leader()
     with monkeypatch.context() as patched:
         patched.setattr(files, "remove_tree", lambda folder: None)
         with refused(ErrorCode.LOG_STORAGE):
             await first.open(ack_after_upload=True)
-    assert await read_all(await first.open(ack_after_upload=True)) == was
+    assert await read_all(await first.open(ack_after_upload=True)) == expected
 
 
-async def test_an_opening_that_a_crash_ended_leaves_no_stale_files_for_the_log(
-    world: World, monkeypatch: pytest.MonkeyPatch
+async def test_stale_files_are_not_used_after_a_crash_during_opening(
+    cluster: LogCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = await world.server("one")
+    first = await cluster.server("one")
     log = await first.open()
     await fill(log, 3)
     await log.hand_over()
     await log.close()
-    second = await world.server("two")
+    second = await cluster.server("two")
     log = await second.open()
     await fill(log, 5, first=3)
     await log.hand_over()
-    was = await read_all(log)
-    await first.begin()
+    expected = await read_all(log)
+    await first.become_leader()
     with monkeypatch.context() as patched:
-        # Killed as soon as its opening is recorded, before it has touched its files.
+        # Killed after its opening is recorded, before it changes its files.
         patched.setattr("lakebed.streams.log.remote.opening._open_current", _killed)
         with pytest.raises(KeyboardInterrupt):
             await first.open()
     first.stop()
-    again = await world.server("one")
+    again = await cluster.server("one")
     log = await again.open()
-    assert await read_all(log) == was
+    assert await read_all(log) == expected
     assert (await log.append(plain_batch(2, writer_id=7, sequence=8), Acks.ALL)).base_offset == 16
 
 
@@ -268,34 +268,34 @@ async def _killed(*_: object) -> None:
     st.integers(0, 20),
     st.integers(-1, 20),
 )
-def test_files_are_only_taken_for_the_log_if_they_have_all_that_others_do_not(
-    epoch: int, tail_server: str, opened_in: int | None, end: int | None, copied: int, recorded: int
+def test_local_files_are_current_only_if_they_are_complete(
+    epoch: int, tail_server: str, opened_in: int | None, end: int | None, uploaded: int, recorded: int
 ) -> None:
     row = LogRow(epoch, tail_server, "", recorded)
-    verdict = classify_local_copy(row, "here", LocalFiles(opened_in, end), copied)
+    verdict = classify_local_copy(row, "here", LocalFiles(opened_in, end), uploaded)
     if verdict is LocalCopy.CURRENT:
         assert end is not None
-        assert end >= copied, "no offset is given twice"
+        assert end >= uploaded, "no offset is assigned twice"
         assert tail_server == "here" or opened_in == epoch, "no other server has opened it since"
         assert not tail_server or end >= recorded, "nothing acknowledged is missing"
-    assert (verdict is LocalCopy.LOST) <= (tail_server == "here"), "where the store has all, nothing is lost"
+    assert (verdict is LocalCopy.LOST) <= (tail_server == "here"), "nothing is lost if the object store is complete"
     if tail_server == "here":
-        assert verdict is not LocalCopy.STALE, "what only this disk has is never removed"
+        assert verdict is not LocalCopy.STALE, "a tail that only this disk has is never removed"
 
 
-class Story:
-    """Servers that lead, are killed and return, in any order and with either promise, over one log.
+class FailoverModel:
+    """Servers lead, are killed and return in any order over one log, with and without `ack_after_upload`.
 
-    A server that opens the log finds every acknowledged record at the offset that it was acknowledged with.
+    A server that opens the log finds every acknowledged record at its acknowledged offset.
     """
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, cluster: LogCluster) -> None:
+        self.cluster = cluster
         self.running: dict[str, Server] = {}
         self.leader: str | None = None
         self.log: RemoteBackedLog | None = None
         self.acknowledged: dict[int, int] = {}
-        """The number of each batch, by its offset."""
+        """The sequence of each batch, by its offset."""
         self.sent = 0
 
     async def act(self, action: str, name: str) -> None:
@@ -320,7 +320,7 @@ class Story:
 
     def run(self, name: str) -> Server:
         if name not in self.running:
-            self.running[name] = self.world.follower(name)
+            self.running[name] = self.cluster.follower(name)
         return self.running[name]
 
     async def lead(self, name: str) -> None:
@@ -333,12 +333,12 @@ class Story:
         self.leader = name
         server = self.run(name)
         server.is_leader = True
-        await server.begin()
+        await server.become_leader()
 
     async def open(self, *, ack_after_upload: bool) -> None:
         if self.leader is None or self.log is not None:
             return
-        row = await self.running[self.leader].remotes().rows.find(PLACE.bucket)
+        row = await self.running[self.leader].remotes().rows.find(LOCATION.bucket)
         if row.tail_server not in ("", self.leader):
             with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await self.running[self.leader].open(ack_after_upload=ack_after_upload)
@@ -358,16 +358,16 @@ class Story:
         if name == self.leader:
             return
         server = self.run(name)
-        row = await server.remotes().rows.find(PLACE.bucket)
+        row = await server.remotes().rows.find(LOCATION.bucket)
         if not dies:
             assert await server.upload_local_tail() == (row.tail_server == name)
             return
-        self.world.storage.is_away = True
+        self.cluster.storage.is_away = True
         (outcome,) = await asyncio.gather(server.upload_local_tail(), return_exceptions=True)
-        if not isinstance(outcome, bool):  # there was something to upload
+        if not isinstance(outcome, bool):  # the tail was not empty
             assert isinstance(outcome, FlussError)
             assert outcome.code is ErrorCode.STORAGE
-        self.world.storage.is_away = False
+        self.cluster.storage.is_away = False
         await self.kill(name)
 
     async def check(self) -> None:
@@ -385,21 +385,21 @@ _ACTIONS = ("kill", "lead", "open uploading", "open on disk", "append", "append"
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(_ACTIONS), st.sampled_from("abc")), min_size=10, max_size=60))
 @settings(deadline=None)
-def test_servers_that_are_killed_and_return_in_any_order_lose_nothing(actions: list[tuple[str, str]]) -> None:
+def test_servers_killed_and_restarted_in_any_order_lose_nothing(actions: list[tuple[str, str]]) -> None:
     async def play(folder: Path) -> None:
         meta = await open_migrated_file(folder / "meta.db")
-        story = Story(World(folder, meta))
+        model = FailoverModel(LogCluster(folder, meta))
         try:
             for action, name in actions:
-                await story.act(action, name)
-            # At last one of them leads, and the others return.
-            await story.lead("b")
+                await model.act(action, name)
+            # Finally one server leads and the others return.
+            await model.lead("b")
             for name in "ac":
-                await story.upload_local_tail(name, dies=False)
-            await story.open(ack_after_upload=True)
-            assert story.log is not None
+                await model.upload_local_tail(name, dies=False)
+            await model.open(ack_after_upload=True)
+            assert model.log is not None
         finally:
-            await story.world.end()
+            await model.cluster.end()
             await meta.close()
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Servers with a disk each, that share a metadata store, a byte store and a clock."""
+"""Servers with a disk each that share a metadata store, an object store and a clock."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from tests.storage.ownership import ClaimedAtFirstUse
 
 SMALL = LogSizes(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 LARGE = replace(SMALL, segment_bytes=1 << 30)
-PLACE = LogLocation(TableBucket(7, None, 0), "db", "events")
+LOCATION = LogLocation(TableBucket(7, None, 0), "db", "events")
 KEEP = RetentionPolicy(ttl_ms=None, local_segments=1)
 
 
-class Store(MemoryStorage):
-    """A byte store that is away now and then."""
+class FlakyStorage(MemoryStorage):
+    """An object store that can be unavailable or not respond."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
         self.is_away = False
         self.refused = 0
-        self.answers = asyncio.Event()
-        self.answers.set()
+        self.is_responding = asyncio.Event()
+        self.is_responding.set()
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        await self.answers.wait()
+        await self.is_responding.wait()
         if self.is_away:
             self.refused += 1
             raise Unavailable("the store is away")
@@ -60,31 +60,31 @@ class Store(MemoryStorage):
 
 
 class Server:
-    """A server that may be the home of streams, with a disk of its own."""
+    """A stream server with its own disk."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self._world = world
+    def __init__(self, cluster: LogCluster, name: str) -> None:
+        self._world = cluster
         self.name = name
-        self.folder = world.folder / name
+        self.folder = cluster.folder / name
         self.lease: Lease | None = None
         self.is_leader = True
         self.confirm_ownership: Callable[[], Awaitable[None]] | None = None
         self.opened: list[RemoteBackedLog] = []
         self._logs: Logs | None = None
 
-    async def begin(self) -> None:
-        """Be the home, whoever is it now: its time is over."""
+    async def become_leader(self) -> None:
+        """Become the leader after the lease of the current leader has expired."""
         self._world.clock.advance(60)
         self.lease = await Leases(self._world.meta, self._world.clock).acquire("streams", self.name, 30)
         assert self.lease is not None
 
-    def run(self) -> None:
-        """Have the folder of logs."""
+    def start(self) -> None:
+        """Open the folder of logs."""
         self._logs = Logs(str(self.folder), self._world.clock, self._world.settings, self.confirm_ownership)
 
     @property
     def logs(self) -> Logs:
-        """The logs on its disk, while it is running."""
+        """The logs on its disk, while the server runs."""
         assert self._logs is not None
         return self._logs
 
@@ -92,14 +92,14 @@ class Server:
         self,
         read_format: ReadFormat = AS_STORED,
         *,
-        place: LogLocation = PLACE,
+        location: LogLocation = LOCATION,
         ack_after_upload: bool = False,
         address: str | None = None,
     ) -> RemoteBackedLog:
         log = await open_remote_backed_log(
             self.logs,
             self.remotes(address),
-            place,
+            location,
             read_format,
             server=self.name,
             clock=self._world.clock,
@@ -110,7 +110,7 @@ class Server:
         return log
 
     def remotes(self, address: str | None = None) -> RemoteLogs:
-        """Logs in the object store, as this server changes them while it leads."""
+        """Remote logs, fenced by the lease of this server."""
         leases = Leases(self._world.meta, self._world.clock)
 
         async def fence(reader: Reader) -> int:
@@ -128,14 +128,14 @@ class Server:
             Retrier(RetryPolicy(max_attempts=1)),
         )
 
-    async def upload_local_tail(self, read_format: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
-        """Upload what only this disk has, as a server does that does not lead."""
+    async def upload_local_tail(self, read_format: ReadFormat = AS_STORED, *, location: LogLocation = LOCATION) -> bool:
+        """Upload the local tail, as a server that does not lead."""
         return await upload_local_tail(
-            self.logs, self.remotes(), place, read_format, server=self.name, clock=self._world.clock
+            self.logs, self.remotes(), location, read_format, server=self.name, clock=self._world.clock
         )
 
     def stop(self) -> None:
-        """Let go of all files and of the folder, as the end of a process does, and of nothing else."""
+        """Close the files and the folder, as the end of a process does, and nothing else."""
         for log in self.opened:
             for segment in log.local.segments:
                 segment.close()
@@ -145,14 +145,14 @@ class Server:
             self._logs = None
 
 
-class World:
-    """A metadata store, a byte store and a clock that servers share."""
+class LogCluster:
+    """The servers and what they share: a metadata store, an object store and a clock."""
 
     def __init__(self, folder: Path, meta: SqliteStore) -> None:
         self.folder = folder
         self.meta = meta
         self.clock = ManualClock()
-        self.storage = Store(self.clock)
+        self.storage = FlakyStorage(self.clock)
         self.settings = SMALL
         self._numbers = itertools.count(1)
         self.servers: list[Server] = []
@@ -161,15 +161,15 @@ class World:
         return f"id-{next(self._numbers):04d}"
 
     async def server(self, name: str) -> Server:
-        """A server that has just become the home."""
+        """A server that has just become the leader."""
         server = self.follower(name)
-        await server.begin()
+        await server.become_leader()
         return server
 
     def follower(self, name: str) -> Server:
-        """A server that runs, and does not lead."""
+        """A running server that does not lead."""
         server = Server(self, name)
-        server.run()
+        server.start()
         self.servers.append(server)
         return server
 
@@ -189,10 +189,10 @@ async def fill(log: BucketLog, count: int, *, first: int = 0) -> None:
 
 
 def expected_names(log: RemoteBackedLog) -> list[str]:
-    """What the byte store has to have of a log."""
+    """The objects that a log should have in the object store."""
     remote = log.remote
     names = [
-        PLACE.segment(segment, suffix)
+        LOCATION.segment(segment, suffix)
         for segment in remote.manifest.segments
         for suffix in ("log", "index", "writer_snapshot")
     ]

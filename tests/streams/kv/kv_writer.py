@@ -1,4 +1,4 @@
-"""A process that puts keys until it is killed, and says what was acknowledged: run by `test_kills`."""
+"""A process that writes to a KV bucket until it is killed, and prints what is acknowledged. Run by `test_kills`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = 20
 
 
 def batch_of(writer: int, sequence: int) -> bytes:
-    """The batch that this writer sends under this number, whenever it does: some rows, and some deletes."""
+    """The batch of this writer and sequence: some rows and some deletes, the same at each call."""
     chance = Random(writer << 20 | sequence)
     layout = table().layout(1)
     records: list[tuple[bytes, bytes | None]] = []
@@ -54,30 +54,30 @@ async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
-async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, KvBucket]:
-    keyed = table()
-    rendering = ChangelogRenderer(keyed.schema, keyed.settings.row_format)
+async def open_bucket(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, KvBucket]:
+    kv_table = table()
+    rendering = ChangelogRenderer(kv_table.schema, kv_table.settings.row_format)
     log = await FolderLog.open(
         str(folder / "log"), clock=SystemClock(), threads=threads, read_format=ReadFormat(rendering=rendering)
     )
-    # Buffers so small that they are flushed all the time: some of what is there when it is killed is on disk, some not.
+    # Small buffers are flushed often, so that a kill finds only a part of the rows on disk.
     store = KvStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WriteBufferMemory(64 << 10, 4 << 10)))
-    return log, await store.open(keyed, BUCKET, log, find_schema)
+    return log, await store.open(kv_table, BUCKET, log, find_schema)
 
 
-async def put_for_ever(folder: Path, following: Mapping[int, int]) -> None:
+async def put_until_killed(folder: Path, sequences: Mapping[int, int]) -> None:
     with ThreadPoolExecutor(2) as threads:
-        _, keys = await opened(folder, threads)
+        _, kv = await open_bucket(folder, threads)
         print("open", flush=True)
 
-        async def one(writer: int, sequence: int) -> None:
+        async def write(writer: int, sequence: int) -> None:
             while True:
-                end = await keys.put(KvPut(batch_of(writer, sequence)), Acks.ALL)
+                end = await kv.put(KvPut(batch_of(writer, sequence)), Acks.ALL)
                 print(writer, sequence, end, flush=True)
                 sequence += 1
 
-        await asyncio.gather(*(one(writer, sequence) for writer, sequence in following.items()))
+        await asyncio.gather(*(write(writer, sequence) for writer, sequence in sequences.items()))
 
 
 if __name__ == "__main__":
-    asyncio.run(put_for_ever(Path(sys.argv[1]), {int(key): at for key, at in json.loads(sys.argv[2]).items()}))
+    asyncio.run(put_until_killed(Path(sys.argv[1]), {int(key): at for key, at in json.loads(sys.argv[2]).items()}))
