@@ -22,7 +22,7 @@ from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.cluster import stats_calls
 from tests.streams.buckets.test_log_maintenance import SERVER, LogOpener, Server, claim_tail, running_server, write_log
-from tests.streams.buckets.test_open_buckets import FakeOpener, FailingLog
+from tests.streams.buckets.test_open_buckets import FailingLog, FakeOpener
 from tests.streams.log.log_cluster import FlakyStorage
 from tests.streams.world import StreamWorld
 
