@@ -1,4 +1,4 @@
-"""Looking at the processes of a server from outside."""
+"""Observes the processes of a server from outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fixtures.raw_http import Answer, Connection, request_bytes
 from tests.fixtures.server import RunningServer
 
 GUARD_SECONDS: Final = 60.0
-"""No wait of a test lasts longer: it has failed."""
+"""A wait of a test fails after this time."""
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -26,12 +26,12 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def workers_of(server: RunningServer) -> set[int]:
-    """Process ids of the workers that live now."""
+    """Process ids of the running workers."""
     return children_named(server, "lakebed-worker")
 
 
 def deliveries_of(server: RunningServer) -> set[int]:
-    """Process ids of those that deliver events now: one, or none for a moment."""
+    """Process ids of the event delivery process: one, or none during a restart."""
     return children_named(server, "lakebed-events")
 
 
@@ -41,7 +41,7 @@ def children_named(server: RunningServer, name: str) -> set[int]:
 
 
 def children_of(server: RunningServer) -> set[int]:
-    """Process ids of all children of a server's supervisor that live now."""
+    """Process ids of all running children of a server's supervisor."""
     pid = server.process.pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -67,27 +67,27 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_ended(pids: Iterable[int]) -> None:
-    """Wait until none of the processes lives."""
+    """Wait until all of the processes have exited."""
     wait_until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
 
 
 def kill_worker(pid: int) -> None:
-    """Kill a worker, and wait until its supervisor knows: before that it may still be handed a connection."""
+    """Kill a worker and wait until its supervisor has noticed; before that it may still send it a connection."""
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of {pid}")
 
 
 def plain(method: str, target: str = "/") -> bytes:
-    """A request that nobody signed."""
+    """An unsigned request."""
     return request_bytes(method, target, {"host": "127.0.0.1"})
 
 
 def ask(server: RunningServer, request: bytes | None = None) -> Answer:
-    """Send a request on a connection of its own."""
+    """Send a request on a new connection."""
     with Connection(server.port) as connection:
         return connection.ask(request or plain("GET"))
 
 
 def worker_of(answer: Answer) -> str:
-    """A name for the worker that gave the answer: every process has a random beginning of its request ids."""
+    """Identifies the worker that responded: request ids of a process share a random prefix."""
     return answer.request_id[:10]

@@ -1,4 +1,4 @@
-"""How much of a commit is checked is a setting."""
+"""The setting for commit validation."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tests.objects.stores import opened_store
 from tests.wire.iceberg.lake import wire_lake
 
 
-def test_every_level_is_a_setting() -> None:
+def test_settings_have_every_validation_level() -> None:
     assert {level.value for level in CommitValidation} == {level.value for level in ValidationLevel}
     assert ValidationLevel(TablesSettings().validation) is ValidationLevel.STANDARD
 
 
 @pytest.mark.parametrize("level", CommitValidation)
-async def test_level_of_the_settings_is_that_of_the_catalog(
+async def test_catalog_uses_the_configured_validation_level(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: CommitValidation
 ) -> None:
     wired: list[object] = []
 
-    def noted(*parts: Any, **options: Any) -> CatalogServices:  # Any: as the server calls it
+    def recording_wire_catalog(*parts: Any, **options: Any) -> CatalogServices:  # Any: as the server calls it
         wired.append(options["validation"])
         return wire_catalog(*parts, **options)
 
-    monkeypatch.setattr(composition, "wire_catalog", noted)
+    monkeypatch.setattr(composition, "wire_catalog", recording_wire_catalog)
     settings = Settings(server=ServerSettings(data=tmp_path / "data"), tables=TablesSettings(validation=level))
     metrics = Metrics(tmp_path / "run", 0)
     async with composition.compose(settings, establish_identity(settings), metrics):
@@ -44,7 +44,7 @@ async def test_level_of_the_settings_is_that_of_the_catalog(
 
 
 @pytest.mark.parametrize(("level", "status"), [(ValidationLevel.STANDARD, 200), (ValidationLevel.STRICT, 400)])
-async def test_strict_level_looks_for_the_files_that_a_commit_takes_over(
+async def test_strict_validation_requires_carried_over_files_to_exist(
     tmp_path: Path, level: ValidationLevel, status: int
 ) -> None:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:

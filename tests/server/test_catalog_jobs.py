@@ -61,7 +61,7 @@ def jobs(job_catalog: JobCatalog) -> CatalogJobs:
     )
 
 
-async def test_dropped_tables_are_given_up_when_their_time_is_over(
+async def test_dropped_tables_expire_after_the_undrop_window(
     job_catalog: JobCatalog, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drops, "_EXPIRED_A_RUN", 1)
@@ -74,7 +74,7 @@ async def test_dropped_tables_are_given_up_when_their_time_is_over(
     assert await jobs.expire_dropped() == 2
 
 
-async def test_answers_and_reports_that_are_too_old_are_forgotten(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+async def test_old_idempotency_keys_and_metrics_reports_are_deleted(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
     table = await job_catalog.table()
     await job_catalog.catalog.create("d", key=RequestKey("k", ""))
     await job_catalog.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
@@ -85,9 +85,7 @@ async def test_answers_and_reports_that_are_too_old_are_forgotten(job_catalog: J
     assert await jobs.remove_old() == (0, 1, 0, 0, 0, 0, 0)
 
 
-async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(
-    job_catalog: JobCatalog, jobs: CatalogJobs
-) -> None:
+async def test_old_completed_tasks_are_deleted_and_others_stay(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
     async def enqueue(tx: Transaction) -> None:
         for number in range(3):
             await jobs.tasks.enqueue(tx, "k", b"", dedupe=str(number))
@@ -106,7 +104,7 @@ async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(
     assert len(await jobs.tasks.of_kinds(job_catalog.store.meta, ["k"])) == 1
 
 
-async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
+async def test_accesses_without_a_delegation_record_are_deleted_after_retention(
     job_catalog: JobCatalog, jobs: CatalogJobs
 ) -> None:
     tally = AccessCounter(job_catalog.store.meta, job_catalog.store.clock)
@@ -119,29 +117,29 @@ async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
     assert (await jobs.remove_old()).delegations == 1
 
 
-async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(
+async def test_scheduler_reports_planning_totals_until_it_is_cancelled(
     job_catalog: JobCatalog, jobs: CatalogJobs
 ) -> None:
     await job_catalog.table()
-    told: list[PlanningTotals] = []
-    running = asyncio.create_task(jobs.schedule(told.append))
+    planned: list[PlanningTotals] = []
+    running = asyncio.create_task(jobs.schedule(planned.append))
     async with asyncio.timeout(30):
-        while not told:
+        while not planned:
             await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert told[0] == PlanningTotals()
+    assert planned[0] == PlanningTotals()
 
 
-async def test_maintenance_that_is_due_is_run(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+async def test_due_maintenance_runs(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
     table = await job_catalog.table()
     await job_catalog.configure(table, background_enabled=True)
     assert (await jobs.maintain()).jobs == 1
     assert (await jobs.maintain()).jobs == 0
 
 
-async def test_purges_are_waited_for_and_done(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+async def test_purge_job_waits_for_a_purge_and_runs_it(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table)
     waiting = asyncio.create_task(jobs.purge_next())
@@ -151,6 +149,6 @@ async def test_purges_are_waited_for_and_done(job_catalog: JobCatalog, jobs: Cat
     assert await job_catalog.keys() == []
 
 
-async def test_waiting_for_purges_ends_without_one(jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wait_for_purges_times_out(jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_jobs, "_WAIT_SECONDS", 0.0)
     assert await jobs.purge_next() == 0

@@ -53,10 +53,10 @@ async def parts(tmp_path: Path) -> AsyncIterator[WorkerParts]:
     metrics.close()
 
 
-# -- one worker's parts ----------------------------------------------------------------------------------------------
+# -- the components of a worker ------------------------------------------------------------------------------------
 
 
-async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(parts: WorkerParts) -> None:
+async def test_health_and_metrics_need_no_credentials_and_other_paths_are_s3(parts: WorkerParts) -> None:
     assert (await parts.apps[CONNECTION].application(request("GET", "/health/ready"))).status == 200
     metrics = await parts.apps[CONNECTION].application(request("GET", "/metrics"))
     assert b"lakebed_connections 0\n" in metrics.body
@@ -67,7 +67,7 @@ async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(p
     assert re.search(rb'lakebed_s3_requests_total\{operation="\w+",status="403"\} 1\n', counted.body)
 
 
-async def test_connections_to_other_catalogs_end_with_the_server(tmp_path: Path) -> None:
+async def test_connections_to_external_catalogs_close_with_the_server(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     metrics = Metrics(tmp_path / "run", 0)
     ended = asyncio.Event()
@@ -80,7 +80,7 @@ async def test_connections_to_other_catalogs_end_with_the_server(tmp_path: Path)
         ended.set()
         writer.close()
 
-    gc.collect()  # clients of earlier tests, whose sockets would close in the middle of this one
+    gc.collect()  # closes sockets of earlier tests' clients
     before = sockets()
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
         async with compose(settings, establish_identity(settings), metrics) as parts:
@@ -96,11 +96,11 @@ async def test_connections_to_other_catalogs_end_with_the_server(tmp_path: Path)
 
 
 def sockets() -> set[str]:
-    """Those that this process has open."""
+    """The open sockets of this process."""
     return {what for what in open_descriptors().values() if what.startswith("socket:")}
 
 
-async def test_readiness_is_the_metadata_store_s(parts: WorkerParts) -> None:
+async def test_readiness_requires_the_metadata_store(parts: WorkerParts) -> None:
     await parts.meta.close()
     answer = await parts.apps[CONNECTION].application(request("GET", "/health/ready"))
     assert answer.status == 503
@@ -116,7 +116,7 @@ async def test_readiness_is_the_metadata_store_s(parts: WorkerParts) -> None:
         (HeadFault(503, "full"), 503, "SlowDown"),
     ],
 )
-async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
+async def test_malformed_heads_are_refused_with_s3_errors(
     parts: WorkerParts, fault: HeadFault, status: int, code: str
 ) -> None:
     response = parts.apps[CONNECTION].reject(fault, "REQ9")
@@ -126,7 +126,7 @@ async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
     assert ("x-amz-request-id", "REQ9") in response.headers
 
 
-async def test_a_file_in_place_of_the_byte_folder_is_an_invalid_setting(tmp_path: Path) -> None:
+async def test_file_in_place_of_the_blob_folder_is_an_invalid_setting(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     settings.server.data.mkdir()
     (settings.server.data / "bytes").write_text("in the way")
@@ -134,7 +134,7 @@ async def test_a_file_in_place_of_the_byte_folder_is_an_invalid_setting(tmp_path
         await open_storage(settings, SystemClock())
 
 
-async def test_parts_that_were_opened_are_closed_when_another_cannot_be(tmp_path: Path) -> None:
+async def test_failed_start_closes_the_components_that_were_opened(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     identity = establish_identity(settings)
     (settings.server.data / "bytes").write_text("in the way")
@@ -142,7 +142,7 @@ async def test_parts_that_were_opened_are_closed_when_another_cannot_be(tmp_path
     metrics = Metrics(tmp_path / "run", 0)
     with pytest.raises(InvalidSetting):
         async with compose(settings, identity, metrics):
-            raise AssertionError("unreachable: it cannot be composed")
+            raise AssertionError("unreachable: compose fails")
     metrics.close()
     assert not opened_since(before)
 
@@ -154,7 +154,7 @@ async def test_damaged_metadata_is_corrupted(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path / "run", 0)
     with pytest.raises(Corrupted):
         async with compose(settings, identity, metrics):
-            raise AssertionError("unreachable: it cannot be composed")
+            raise AssertionError("unreachable: compose fails")
     metrics.close()
 
 
@@ -170,7 +170,7 @@ def recorded(path: Path) -> list[dict[str, Any]]:  # Any: fields of a line
     return lines
 
 
-async def test_each_answer_has_a_line_with_what_was_asked_and_by_whom(tmp_path: Path) -> None:
+async def test_access_log_line_has_the_request_and_its_principal(tmp_path: Path) -> None:
     clock = ManualClock()
     path = tmp_path / "log"
     with path.open("wb") as file:
@@ -181,8 +181,8 @@ async def test_each_answer_has_a_line_with_what_was_asked_and_by_whom(tmp_path: 
             return Response(206, body=b"12345")
 
         logged = with_access_log(application, AccessLog(file.fileno(), LoggingFormat.JSON, clock), clock)
-        asked = request("GET", "/b/k", "X-Amz-Signature=abcdef&a=1")
-        assert (await logged(asked)).status == 206
+        signed = request("GET", "/b/k", "X-Amz-Signature=abcdef&a=1")
+        assert (await logged(signed)).status == 206
     (line,) = recorded(path)
     line.pop("time")
     assert line == {
@@ -208,17 +208,17 @@ async def test_each_answer_has_a_line_with_what_was_asked_and_by_whom(tmp_path: 
         ("GET", Response(204), 0),
     ],
 )
-def test_sent_bytes_are_those_of_the_body(method: str, response: Response, expected: int) -> None:
+def test_sent_bytes_are_the_bytes_of_the_body(method: str, response: Response, expected: int) -> None:
     assert response_bytes(request(method, "/"), response) == expected
 
 
-def test_the_access_log_is_off_unless_asked_for() -> None:
+def test_access_log_is_off_by_default() -> None:
     assert LoggingSettings().access is False
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_access_log_of_a_server_holds_ids_and_no_secrets(tmp_path: Path) -> None:
+def test_access_log_of_a_server_has_key_ids_and_no_secrets(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", "--set", "log.access=true") as server:
         signer = Signer(f"127.0.0.1:{server.port}")
         answers = {}
@@ -250,7 +250,7 @@ def test_the_access_log_of_a_server_holds_ids_and_no_secrets(tmp_path: Path) -> 
 
 
 def use_temporary_keys(server: RunningServer) -> tuple[str, str]:
-    """Get some, use them in a URL; the secrets among them."""
+    """Use temporary credentials in a presigned URL; their secret key and session token."""
 
     def client(service: str, **keys: str) -> Any:  # Any: boto3's clients are made at run time
         return boto3.client(service, endpoint_url=server.endpoint, region_name="us-east-1", config=V4, **keys)

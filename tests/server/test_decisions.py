@@ -1,4 +1,4 @@
-"""Running servers that ask a real Open Policy Agent before every operation."""
+"""Running servers that authorize every operation with a real Open Policy Agent."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SCHEMA: Final = {
 
 
 class Site:
-    """A server, the agent that it asks, and short ways to call it."""
+    """A server with its policy agent, and shortcuts to call it."""
 
     def __init__(self, server: RunningServer, agent: PolicyAgent) -> None:
         self.server = server
@@ -86,7 +86,7 @@ class Site:
         return fetch(method, f"{self.server.endpoint}{path}", headers=headers, body=body)
 
     def make(self, path: str, document: object, method: str = "POST") -> Any:  # Any: JSON
-        """Something that root makes."""
+        """Create a resource as root."""
         answer = self.call(root_keys(self.server), method, path, document)
         assert answer.status < 300, answer.body
         return json.loads(answer.body) if answer.body else None
@@ -125,19 +125,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def ann(site: Site) -> User:
-    """Somebody who may do everything with objects and tables, as far as policies go."""
+    """A user whose policies allow everything with objects and tables."""
     return make_user(site.server, "readwrite")
 
 
 def refused(answer: Answer) -> str:
-    """Why the catalog refused."""
+    """The error message of a refusal by the catalog."""
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["type"]) == (403, "ForbiddenException"), answer.body
     text: str = error["message"]
     return text
 
 
-def test_what_the_agent_refuses_is_refused_to_who_may_do_everything(site: Site, ann: User) -> None:
+def test_refusal_of_the_agent_overrides_policies_that_allow_everything(site: Site, ann: User) -> None:
     place = site.namespace("orders", "private")
     assert site.call(ann.keys, "GET", f"{place}/tables/orders").status == 200
     assert refused(site.call(ann.keys, "GET", f"{place}/tables/private")).startswith("the decision point does not")
@@ -152,13 +152,13 @@ def test_what_the_agent_refuses_is_refused_to_who_may_do_everything(site: Site, 
     assert error.value.response["Error"]["Code"] == "AccessDenied"
 
 
-def test_what_the_agent_allows_is_not_allowed_by_that(site: Site) -> None:
+def test_permission_of_the_agent_does_not_replace_a_grant(site: Site) -> None:
     place = site.namespace("orders")
-    nobody = make_user(site.server)
-    assert "decision point" not in refused(site.call(nobody.keys, "GET", f"{place}/tables/orders"))
+    user = make_user(site.server)
+    assert "decision point" not in refused(site.call(user.keys, "GET", f"{place}/tables/orders"))
 
 
-def test_lists_show_what_the_agent_shows_a_page_at_a_time(site: Site, ann: User) -> None:
+def test_listings_are_filtered_by_the_agent_across_pages(site: Site, ann: User) -> None:
     place = site.namespace("a", "hidden1", "hidden2", "hidden3", "m", "z")
     names: list[str] = []
     token: str | None = ""
@@ -174,14 +174,14 @@ def test_lists_show_what_the_agent_shows_a_page_at_a_time(site: Site, ann: User)
     assert [one["name"] for one in whole] == ["a", "m", "z"]
 
 
-def test_namespaces_are_shown_as_the_agent_shows_them(site: Site, ann: User) -> None:
+def test_namespace_listings_are_filtered_by_the_agent(site: Site, ann: User) -> None:
     above = site.namespace().removesuffix("/ns")
     for name in ("hidden", "shown"):
         site.make(above, {"namespace": [name]})
     assert json.loads(site.call(ann.keys, "GET", above).body)["namespaces"] == [["ns"], ["shown"]]
 
 
-def test_another_policy_holds_for_the_next_request(site: Site, ann: User) -> None:
+def test_changed_policy_applies_to_the_next_request(site: Site, ann: User) -> None:
     place = site.namespace("orders")
     path = f"{place}/tables/orders"
     assert site.call(ann.keys, "GET", path).status == 200
@@ -193,7 +193,7 @@ def test_another_policy_holds_for_the_next_request(site: Site, ann: User) -> Non
     assert site.call(ann.keys, "GET", path).status == 200
 
 
-def test_without_the_agent_nothing_is_allowed_to_anybody(site: Site, ann: User) -> None:
+def test_unavailable_agent_denies_everything(site: Site, ann: User) -> None:
     place = site.namespace("orders")
     tokens = {keys.access_key: site.token(keys) for keys in (ann.keys, root_keys(site.server))}
     site.agent.stop()
@@ -223,7 +223,7 @@ def test_without_the_agent_nothing_is_allowed_to_anybody(site: Site, ann: User) 
     assert site.call(ann.keys, "GET", f"{place}/tables/orders").status == 200
 
 
-def test_wrong_token_allows_nothing(tmp_path: Path, site: Site) -> None:
+def test_wrong_token_for_the_agent_denies_everything(tmp_path: Path, site: Site) -> None:
     settings = settings_of(site.agent, LAKEBED_DECISIONS__TOKEN="another-token")
     with running_server(tmp_path / "data", workers=1, **settings) as server:
         with connected(server, retries={"total_max_attempts": 1}) as s3:
@@ -233,13 +233,13 @@ def test_wrong_token_allows_nothing(tmp_path: Path, site: Site) -> None:
         assert "the decision point responded with 401" in server.log_text()
 
 
-def test_authorities_that_cannot_be_read_are_refused_by_their_path(tmp_path: Path) -> None:
+def test_unreadable_ca_bundle_is_refused_by_its_path(tmp_path: Path) -> None:
     settings = DecisionsSettings(url="https://localhost/", ca_bundle=tmp_path / "none.pem")
     with pytest.raises(InvalidSetting, match=r"^decisions\.ca_bundle: cannot be read"):
         wire_authorizer(settings, SystemClock())
 
 
-def test_agent_decides_in_place_of_policies_and_by_roles(tmp_path: Path) -> None:
+def test_replace_mode_decides_by_the_agent_alone(tmp_path: Path) -> None:
     with ExitStack() as stack:
         agent = stack.enter_context(running_agent(tmp_path / "agent"))
         agent.put_policy(
@@ -258,6 +258,6 @@ def test_agent_decides_in_place_of_policies_and_by_roles(tmp_path: Path) -> None
         site.make("/api/management/v1/principals/carol/principal-roles", {"principalRole": {"name": "readers"}}, "PUT")
         assert json.loads(site.call(carol, "GET", above).body)["namespaces"] == [["ns"]]
         assert site.call(carol, "GET", f"{place}/tables/orders").status == 403
-        # A policy that allows everything means nothing now.
+        # A user policy that allows everything has no effect now.
         ann = make_user(server, "readwrite")
         assert site.call(ann.keys, "GET", above).status == 403

@@ -46,7 +46,7 @@ def text_logs() -> io.StringIO:
     return stream
 
 
-def test_a_record_is_one_json_object_with_its_fields() -> None:
+def test_record_is_one_json_object_with_its_fields() -> None:
     stream = json_logs()
     LOG.info("swept %s", "b1", extra={"request_id": "R1", "removed": 3, "ratio": 0.5, "forced": None})
     (line,) = lines(stream)
@@ -62,28 +62,28 @@ def test_a_record_is_one_json_object_with_its_fields() -> None:
     }
 
 
-def test_a_field_cannot_pass_for_the_record_s_own_words() -> None:
+def test_extra_field_cannot_override_a_field_of_the_record() -> None:
     stream = json_logs()
     LOG.info("real", extra={"level": "fake", "error": "fake"})
     (line,) = lines(stream)
     assert (line["level"], line["field_level"], line["field_error"]) == ("info", "fake", "fake")
 
 
-def test_records_under_the_level_are_left_out() -> None:
+def test_records_below_the_level_are_dropped() -> None:
     stream = json_logs(LogLevel.WARNING)
-    LOG.info("small talk")
-    LOG.warning("told")
-    assert [line["message"] for line in lines(stream)] == ["told"]
+    LOG.info("below the level")
+    LOG.warning("logged")
+    assert [line["message"] for line in lines(stream)] == ["logged"]
 
 
-def test_debug_of_ours_is_not_drowned_in_debug_of_libraries() -> None:
+def test_debug_level_excludes_debug_records_of_libraries() -> None:
     stream = json_logs(LogLevel.DEBUG)
     logging.getLogger("botocore.auth").debug("string to sign")
     LOG.debug("ours")
     assert [line["message"] for line in lines(stream)] == ["ours"]
 
 
-def test_an_error_brings_its_traceback_without_secrets() -> None:
+def test_error_is_logged_with_its_traceback_without_secrets() -> None:
     stream = json_logs()
     try:
         raise ValueError("GET /b?X-Amz-Signature=deadbeef failed")
@@ -95,7 +95,7 @@ def test_an_error_brings_its_traceback_without_secrets() -> None:
     assert "deadbeef" not in stream.getvalue()
 
 
-def test_python_s_warnings_are_records_too() -> None:
+def test_python_warnings_are_logged_as_records() -> None:
     stream = json_logs()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -104,20 +104,20 @@ def test_python_s_warnings_are_records_too() -> None:
     assert "old habit" in lines(stream)[0]["message"]
 
 
-def test_configuring_again_replaces() -> None:
+def test_configuring_again_replaces_the_handler() -> None:
     first = json_logs()
     second = json_logs()
     LOG.info("once")
     assert (first.getvalue(), len(lines(second))) == ("", 1)
 
 
-def test_text_is_one_line_for_people() -> None:
+def test_text_format_is_one_line() -> None:
     stream = text_logs()
     LOG.info("swept", extra={"request_id": "R1", "removed": 3})
     assert re.fullmatch(r"\S+Z info    lakebed\.test swept request_id=R1 removed=3\n", stream.getvalue())
 
 
-def test_a_line_break_in_a_message_does_not_begin_a_line_of_text() -> None:
+def test_line_break_in_a_message_does_not_start_a_new_line() -> None:
     stream = text_logs()
     LOG.info("key %s", "a\n2026-01-01 forged", extra={"field": "b\r\nforged"})
     assert stream.getvalue().count("\n") == 1
@@ -151,7 +151,7 @@ def test_text_shows_a_traceback_below() -> None:
         ("secret_access_key=abc region=x", "secret_access_key=*** region=x"),
     ],
 )
-def test_secrets_are_starred_and_the_rest_stays(text: str, safe: str) -> None:
+def test_secrets_are_redacted_and_the_rest_is_unchanged(text: str, safe: str) -> None:
     assert redact(text) == safe
 
 
@@ -165,7 +165,7 @@ def test_secrets_are_starred_and_the_rest_stays(text: str, safe: str) -> None:
         "x-amz-server-side-encryption-customer-key-md5: abc",
     ],
 )
-def test_lines_without_secrets_stay_as_they_are(text: str) -> None:
+def test_lines_without_secrets_are_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
@@ -174,12 +174,12 @@ def test_lines_without_secrets_stay_as_they_are(text: str) -> None:
     st.text("abcdefABCDEF0123456789%/+.~-_", min_size=8, max_size=60),
     st.text("abcxyz/&=?.-", max_size=20),
 )
-def test_no_signature_in_any_url_survives(name: str, value: str, around: str) -> None:
+def test_signatures_are_redacted_in_any_url(name: str, value: str, around: str) -> None:
     assert value not in redact(f"/bucket/{around}?list-type=2&{name}={value}&{around}").replace(around, "")
 
 
 @given(st.text())
-def test_redaction_takes_any_text(text: str) -> None:
+def test_redaction_accepts_any_text(text: str) -> None:
     assert isinstance(redact(text), str)
 
 
@@ -229,7 +229,7 @@ def test_an_access_record_is_one_json_line(pipe: tuple[int, int]) -> None:
     }
 
 
-def test_an_access_with_keys_of_the_catalog_says_which(pipe: tuple[int, int]) -> None:
+def test_access_record_with_vended_credentials_has_the_delegation(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     log = AccessLog(writer, LoggingFormat.JSON, ManualClock())
     log.record(
@@ -247,17 +247,17 @@ def test_an_access_with_keys_of_the_catalog_says_which(pipe: tuple[int, int]) ->
     assert json.loads(os.read(reader, 65536))["delegation"] == "LKBTSOMEKEY"
 
 
-def test_an_access_record_in_text_is_one_line_whatever_the_target(pipe: tuple[int, int]) -> None:
+def test_access_record_in_text_is_one_line_for_any_target(pipe: tuple[int, int]) -> None:
     line = access_line(pipe, LoggingFormat.TEXT, "/b/\r\nforged \udc80")
     assert line.count(b"\n") == 1
     assert line.startswith(b"2023-11-14T22:13:20.123Z lakebed.access R1 127.0.0.1 root GET /b/\\r\\nforged")
 
 
-def test_a_target_that_is_no_utf8_is_escaped(pipe: tuple[int, int]) -> None:
+def test_target_that_is_not_utf8_is_escaped(pipe: tuple[int, int]) -> None:
     assert json.loads(access_line(pipe, LoggingFormat.JSON, "/b/\udc80"))["target"] == "/b/\\udc80"
 
 
-def test_seconds_of_access_records_move_with_the_clock(pipe: tuple[int, int]) -> None:
+def test_timestamps_of_access_records_follow_the_clock(pipe: tuple[int, int]) -> None:
     clock = ManualClock(1_700_000_000_999)
     log = AccessLog(pipe[1], LoggingFormat.JSON, clock)
     stamps = []
@@ -268,7 +268,7 @@ def test_seconds_of_access_records_move_with_the_clock(pipe: tuple[int, int]) ->
     assert stamps == ["2023-11-14T22:13:20.999Z", "2023-11-14T22:13:21.499Z", "2023-11-14T22:13:21.999Z"]
 
 
-def test_a_reader_that_left_does_not_fail_the_request() -> None:
+def test_closed_log_pipe_does_not_fail_the_request() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     record_one(AccessLog(writer, LoggingFormat.JSON, ManualClock()))

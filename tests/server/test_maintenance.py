@@ -1,4 +1,4 @@
-"""A server that looks after its tables by itself: policies and commits lead to tasks, and nobody asks."""
+"""A server that schedules table maintenance: policies and commits create tasks without a request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOON = ("--set", "pipeline.debounce=100ms", "--set", "pipeline.schedule_interval
 
 
 def ask(lake: Lake, method: str, path: str, document: object = None) -> Any:  # Any: JSON
-    """A request as root that must succeed."""
+    """Send a request as root that must succeed."""
     url = f"{lake.server.endpoint}{path}"
     body = b"" if document is None else json.dumps(document).encode()
     headers = Signer(root_keys(lake.server)).headers(method, url, hashlib.sha256(body).hexdigest())
@@ -45,8 +45,8 @@ def a_namespace(lake: Lake) -> str:
     return namespace
 
 
-def have_compacted(lake: Lake, namespace: str, **config: Any) -> None:
-    """Have a compaction policy hold for a namespace."""
+def attach_compaction(lake: Lake, namespace: str, **config: Any) -> None:
+    """Attach a compaction policy to a namespace."""
     policies = f"/polaris/v1/{lake.warehouse}/namespaces/{namespace}/policies"
     content = json.dumps({"enable": True, "config": config})
     ask(lake, "POST", policies, {"name": "p", "type": "system.data-compaction", "content": content})
@@ -62,11 +62,11 @@ def append(lake: Lake, namespace: str, files: int) -> None:
             table.append(people(number))
 
 
-def test_a_policy_and_commits_lead_to_a_task_without_anybody_asking(tmp_path: Path) -> None:
+def test_policy_and_commits_create_a_task(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON) as server:
         lake = new_lake(server)
         namespace = a_namespace(lake)
-        have_compacted(lake, namespace, **{"min-input-files": 3})
+        attach_compaction(lake, namespace, **{"min-input-files": 3})
         append(lake, namespace, 3)
         wait_until(lambda: bool(tasks_of(lake)), "a task is planned after the commits")
         (task,) = tasks_of(lake)
@@ -76,22 +76,22 @@ def test_a_policy_and_commits_lead_to_a_task_without_anybody_asking(tmp_path: Pa
         assert f"policy {namespace}.p v0" in task["order"]["reason"]
 
 
-def test_a_policy_that_comes_later_is_seen_without_a_commit(tmp_path: Path) -> None:
+def test_policy_attached_after_the_commits_creates_a_task(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON) as server:
         lake = new_lake(server)
         namespace = a_namespace(lake)
         append(lake, namespace, 3)
-        have_compacted(lake, namespace, **{"min-input-files": 3})
+        attach_compaction(lake, namespace, **{"min-input-files": 3})
         wait_until(lambda: bool(tasks_of(lake)), "a task is planned after the policy")
 
 
-def test_another_process_goes_on_when_the_one_that_plans_is_killed(tmp_path: Path) -> None:
+def test_another_process_plans_after_the_planner_is_killed(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON, workers=2) as server:
         lake = new_lake(server)
         namespace = a_namespace(lake)
-        have_compacted(lake, namespace, **{"min-input-files": 3})
+        attach_compaction(lake, namespace, **{"min-input-files": 3})
         append(lake, namespace, 2)
-        # Whichever of them plans: both are killed, and those that take their places go on with what was committed.
+        # Either process may be the planner, so both are killed; their replacements continue from the commits.
         for worker in workers_of(server):
             kill_worker(worker)
         wait_until(lambda: len(workers_of(server)) == 2, "two workers again")

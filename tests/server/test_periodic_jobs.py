@@ -1,4 +1,4 @@
-"""What a server does by itself, at intervals."""
+"""Periodic jobs of a server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def put_some(server: RunningServer) -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_events_that_are_old_and_awaited_by_nobody_are_removed(tmp_path: Path) -> None:
+def test_old_events_without_a_reader_are_deleted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_server(data, LAKEBED_META__EVENT_RETENTION="1s", LAKEBED_META__TRIM_INTERVAL="200ms") as server:
         put_some(server)
@@ -40,7 +40,7 @@ def test_events_that_are_old_and_awaited_by_nobody_are_removed(tmp_path: Path) -
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_events_that_are_young_stay(tmp_path: Path) -> None:
+def test_recent_events_are_kept(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_server(data, LAKEBED_META__TRIM_INTERVAL="50ms") as server:
         put_some(server)

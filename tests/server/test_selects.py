@@ -1,4 +1,4 @@
-"""What a worker does without when it answers selects."""
+"""Workers run selects without NumPy and pandas."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.select.running import select
 
 stored = io.BytesIO()
 parquet.write_table(pa.table({"_1": [1, None, 3], "t": ["x", "y", None]}), stored)
-asked = "SELECT _1 FROM S3Object WHERE _1 = 1"
-assert select(asked, b"1,2\\n3,4\\n", CsvInput(), CsvOutput()) == "1\\n"
-assert select(asked, b'{"_1": 1}\\n', JsonInput(), JsonOutput()) == '{"_1":1}\\n'
-assert select(asked, stored.getvalue(), ParquetInput(), CsvOutput()) == "1\\n"
+sql = "SELECT _1 FROM S3Object WHERE _1 = 1"
+assert select(sql, b"1,2\\n3,4\\n", CsvInput(), CsvOutput()) == "1\\n"
+assert select(sql, b'{"_1": 1}\\n', JsonInput(), JsonOutput()) == '{"_1":1}\\n'
+assert select(sql, stored.getvalue(), ParquetInput(), CsvOutput()) == "1\\n"
 assert select("SELECT AVG(_1), MAX(t) FROM S3Object", stored.getvalue(), ParquetInput()) == "2,y\\n"
 assert select("SELECT EXTRACT(YEAR FROM TO_TIMESTAMP(_1)) FROM S3Object", b"2017T\\n") == "2017\\n"
 
@@ -39,7 +39,7 @@ for module in ("numpy", "pandas"):
 
 
 def test_queries_are_answered_without_numpy_and_pandas() -> None:
-    # In a process of its own: this one may have loaded them long ago.
+    # In a separate process: this one may have imported them.
     project = Path(__file__).parents[2]
     ended = subprocess.run(
         [sys.executable, "-c", _QUERIES], cwd=project, capture_output=True, text=True, timeout=60, check=False

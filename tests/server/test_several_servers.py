@@ -1,4 +1,4 @@
-"""Several servers on one metadata store: they hold the same master keys, or only the first of them starts."""
+"""Several servers on one metadata store: without the same master keys, only the first one starts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 IN_FOLDER = ""
-"""No database: the metadata is in the data folder."""
+"""No database: the metadata is in the data folder (SQLite)."""
 
 
 def launch(data: Path, dsn: str, config: Path | None = None) -> RunningServer:
-    """A server on that database, which may not answer yet."""
+    """Start a server on this database without waiting for it."""
     flags = () if config is None else ("--config", str(config))
     return launch_server(data, *flags, environment={"LAKEBED_META__URL": dsn})
 
 
 @contextmanager
 def serving(data: Path, dsn: str, config: Path | None = None) -> Iterator[RunningServer]:
-    """A server on that database, for the time of a block."""
+    """Run a server on this database."""
     server = launch(data, dsn, config)
     try:
         wait_until_ready(server)
@@ -46,7 +46,7 @@ def end(server: RunningServer) -> None:
 
 
 def complaint(server: RunningServer) -> str:
-    """The one line that a server says of why it does not start."""
+    """The error line of a server that did not start."""
     assert server.process.wait(timeout=GUARD_SECONDS) == 2, server.log_text()
     said = server.log_text()
     assert "Traceback" not in said, said
@@ -56,26 +56,26 @@ def complaint(server: RunningServer) -> str:
 
 
 def generated_key(data: Path) -> tuple[str, str]:
-    """Id and key that a server made for itself."""
+    """Id and key that a server generated."""
     stored = json.loads((data / SECRETS_FILE).read_text())
     return stored["master_key_id"], stored["master_key"]
 
 
 def settings_file(path: Path, active: str, **keys: str) -> Path:
-    """A file that gives these master keys."""
+    """A settings file with these master keys."""
     entries = "".join(f'"{key_id}" = "{key}"\n' for key_id, key in keys.items())
     path.write_text(f'[encryption]\nactive = "{active}"\n[encryption.keys]\n{entries}')
     return path
 
 
 def put_and_get(writer: RunningServer, reader: RunningServer, key: str) -> None:
-    """What one server encrypts, the other reads."""
+    """Write through one server and read through the other."""
     with connected(writer) as one, connected(reader) as other:
         one.put_object(Bucket="shared", Key=key, Body=key.encode(), ServerSideEncryption="AES256")
         assert other.get_object(Bucket="shared", Key=key)["Body"].read() == key.encode()
 
 
-def test_a_second_server_is_refused_until_it_is_given_the_first_one_s_key(tmp_path: Path, postgres_dsn: str) -> None:
+def test_second_server_is_refused_until_it_has_the_key_of_the_first(tmp_path: Path, postgres_dsn: str) -> None:
     with serving(tmp_path / "one", postgres_dsn) as first:
         with connected(first) as s3:
             s3.create_bucket(Bucket="shared")
@@ -89,21 +89,19 @@ def test_a_second_server_is_refused_until_it_is_given_the_first_one_s_key(tmp_pa
         with serving(tmp_path / "two", postgres_dsn, given) as second:
             put_and_get(first, second, "made at the first")
             put_and_get(second, first, "made at the second")
-    # The first one is as good as before.
+    # The first server is unaffected.
     with serving(tmp_path / "one", postgres_dsn) as first:
         put_and_get(first, first, "made after all")
 
 
-def test_of_two_servers_that_start_first_together_one_serves_and_the_other_says_why_not(
-    tmp_path: Path, postgres_dsn: str
-) -> None:
+def test_concurrent_first_starts_let_one_server_serve_and_refuse_the_other(tmp_path: Path, postgres_dsn: str) -> None:
     with ExitStack() as ends:
         servers = [launch(tmp_path / name, postgres_dsn) for name in ("one", "two")]
         for server in servers:
             ends.callback(end, server)
         deadline = time.monotonic() + GUARD_SECONDS
         while all(server.process.poll() is None for server in servers):
-            assert time.monotonic() < deadline, "both go on"
+            assert time.monotonic() < deadline, "both keep running"
             time.sleep(0.01)
         (refused,) = [server for server in servers if server.process.poll() is not None]
         (winner,) = [server for server in servers if server is not refused]
@@ -112,7 +110,7 @@ def test_of_two_servers_that_start_first_together_one_serves_and_the_other_says_
         assert f"missing={key_id}" in complaint(refused)
 
 
-def test_a_new_key_goes_to_all_servers_and_then_becomes_active(tmp_path: Path, postgres_dsn: str) -> None:
+def test_new_key_is_rolled_out_to_all_servers_before_it_becomes_active(tmp_path: Path, postgres_dsn: str) -> None:
     old, new = "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb28=", "bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmU="
     only_old = settings_file(tmp_path / "old.toml", "old", old=old)
     before = settings_file(tmp_path / "before.toml", "old", old=old, new=new)
@@ -135,7 +133,7 @@ def test_a_new_key_goes_to_all_servers_and_then_becomes_active(tmp_path: Path, p
     assert line.startswith("lakebed: encryption.keys.old: stored data was encrypted with another key of this id")
 
 
-def test_a_server_keeps_the_generated_key_of_its_folder_and_one_with_another_is_refused(tmp_path: Path) -> None:
+def test_server_keeps_its_generated_key_and_another_key_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path / "data", IN_FOLDER) as first:
         key_id, key = generated_key(first.data)
         with connected(first) as s3:

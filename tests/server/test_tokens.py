@@ -1,4 +1,4 @@
-"""Tokens at running servers: several on one store, and a real provider of identities."""
+"""Tokens on running servers: several servers on one store, and a real identity provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.governance.tokens.forging import parts
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-def ask_for_token(server: RunningServer, secret: str | None = None) -> Answer:
+def request_token(server: RunningServer, secret: str | None = None) -> Answer:
     fields = {
         "grant_type": "client_credentials",
         "client_id": server.access_key,
@@ -35,7 +35,7 @@ def ask_for_token(server: RunningServer, secret: str | None = None) -> Answer:
 
 
 def token_of(server: RunningServer) -> str:
-    token: str = json.loads(ask_for_token(server).body)["access_token"]
+    token: str = json.loads(request_token(server).body)["access_token"]
     return token
 
 
@@ -61,7 +61,7 @@ def published(server: RunningServer) -> set[str]:
         ({"roles_claim": "a", "roles_filter": "("}, "oidc.providers.x: roles: "),
     ],
 )
-def test_what_a_provider_s_settings_cannot_mean_is_refused_by_their_path(change: dict[str, Any], path: str) -> None:
+def test_invalid_provider_settings_are_refused_by_their_path(change: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidSetting) as refusal:
         read_provider("oidc.providers.x", OidcProvider(issuer="https://id.example", audiences=("a",), **change))
     assert str(refusal.value).startswith(path)
@@ -69,7 +69,7 @@ def test_what_a_provider_s_settings_cannot_mean_is_refused_by_their_path(change:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_signing_keys_change_on_all_servers_of_a_store_at_once(tmp_path: Path, postgres_dsn: str) -> None:
+def test_signing_key_rotation_takes_effect_on_all_servers_of_a_store(tmp_path: Path, postgres_dsn: str) -> None:
     key = "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb28="
     shared = {"LAKEBED_META__URL": postgres_dsn, "LAKEBED_ENCRYPTION__KEYS__SHARED": key}
     with ExitStack() as ends:
@@ -98,12 +98,12 @@ def test_signing_keys_change_on_all_servers_of_a_store_at_once(tmp_path: Path, p
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_brute_force_meets_a_429_and_nothing_of_it_is_logged(tmp_path: Path) -> None:
+def test_brute_force_is_throttled_with_429_and_its_secrets_are_not_logged(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", workers=1, LAKEBED_LOG__ACCESS="true", LAKEBED_LOG__LEVEL="debug") as server:
         token = token_of(server)
         spoiled = token[:-6] + "AAAAAA"
         assert [config(server, shown).status for shown in (token, spoiled)] == [200, 401]
-        statuses = [ask_for_token(server, f"a-guess-of-a-secret-{number}").status for number in range(12)]
+        statuses = [request_token(server, f"a-guess-of-a-secret-{number}").status for number in range(12)]
         assert statuses == [401] * 10 + [429] * 2
         assert server.log_text().count("/v1/oauth/tokens") >= 12
         assert "a-guess-of-a-secret" not in server.log_text()
@@ -111,7 +111,7 @@ def test_brute_force_meets_a_429_and_nothing_of_it_is_logged(tmp_path: Path) -> 
         assert server.secret_key not in server.log_text()
 
 
-# -- a provider of identities ----------------------------------------------------------------------------------------
+# -- an identity provider --------------------------------------------------------------------------------------------
 
 
 def settings_file(path: Path, provider: IdentityProvider, *, mode: str = "mixed", more: str = "") -> Path:
@@ -131,15 +131,15 @@ def provider(tmp_path: Path) -> Iterator[IdentityProvider]:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_people_of_a_real_provider_come_with_its_tokens(tmp_path: Path, provider: IdentityProvider) -> None:
+def test_tokens_of_a_real_provider_are_accepted(tmp_path: Path, provider: IdentityProvider) -> None:
     given = settings_file(tmp_path / "lakebed.toml", provider)
     with running_server(tmp_path / "data", "--config", str(given)) as server:
         administer(server, "user", "create", "ada", "--policy", "readonly")
         ada, grace = provider.token("ada"), provider.token("grace")
         assert config(server, ada).status == 200
-        # Nobody made a user of her.
+        # She has no user here.
         assert config(server, grace).status == 401
-        # A token that was meant for somebody else is not for us.
+        # A token of another audience is refused.
         assert config(server, provider.token("ada", client=OTHER_CLIENT_ID)).status == 401
         assert config(server, token_of(server)).status == 200
         provider.change_keys()
@@ -152,7 +152,7 @@ def test_people_of_a_real_provider_come_with_its_tokens(tmp_path: Path, provider
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_users_are_made_when_people_come_and_own_tokens_are_refused_in_external_mode(
+def test_external_mode_provisions_users_and_refuses_tokens_of_the_server(
     tmp_path: Path, provider: IdentityProvider
 ) -> None:
     given = settings_file(
@@ -163,7 +163,7 @@ def test_users_are_made_when_people_come_and_own_tokens_are_refused_in_external_
         'roles_mappings = { "^lake-" = "PRINCIPAL_ROLE:" }\n',
     )
     with running_server(tmp_path / "data", "--config", str(given)) as server:
-        assert ask_for_token(server).status == 501
+        assert request_token(server).status == 501
         for person in PEOPLE:
             assert config(server, provider.token(person)).status == 200
         names = {row["name"] for row in administer(server, "user", "list")}
@@ -174,7 +174,7 @@ def test_users_are_made_when_people_come_and_own_tokens_are_refused_in_external_
             headers={"Authorization": f"Bearer {provider.token('mallory')}"},
         )
         assert denied.status == 403
-        # While the provider is away, those go on who have a token of a key that is known.
+        # While the provider is down, tokens signed with a cached key are still accepted.
         token = provider.token("ada")
         assert config(server, token).status == 200
         provider.stop()

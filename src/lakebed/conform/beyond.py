@@ -50,7 +50,7 @@ ITEMS: Final = (
                 "continuous in-process maintenance scheduling",
                 (
                     f"{_TABLES}/maintenance/jobs/test_background.py",
-                    "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
+                    "tests/server/test_catalog_jobs.py::test_due_maintenance_runs",
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
                 ),
                 "by table or table bucket, with background-enabled",

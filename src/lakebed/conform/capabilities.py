@@ -46,7 +46,7 @@ CAPABILITIES: Final = (
             "automatic-maintenance-scheduling",
             (
                 f"{_MAINTENANCE}/jobs/test_background.py",
-                "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
+                "tests/server/test_catalog_jobs.py::test_due_maintenance_runs",
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
             ),
         ),

@@ -43,7 +43,7 @@ async def test_no_files_stay_open_after_stop_or_failed_start(tmp_path: Path) -> 
     (settings.server.data / "meta.db").write_bytes(os.urandom(50_000))
     with pytest.raises(Corrupted):
         async with compose(settings, identity, "here:run-a"):
-            raise AssertionError("unreachable: it cannot be composed")
+            raise AssertionError("unreachable: compose fails")
     assert not opened_since(before)
 
 

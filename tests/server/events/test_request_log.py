@@ -140,5 +140,5 @@ def test_last_requests_before_a_graceful_stop_arrive(tmp_path: Path) -> None:
         receiver.recover()
         with running_server(tmp_path / "data", "--config", str(config), workers=1):
             wait_until(
-                lambda: any(entry["requestPath"] == "/at-once" for entry in entries(receiver)), "it was written down"
+                lambda: any(entry["requestPath"] == "/at-once" for entry in entries(receiver)), "the record arrives"
             )

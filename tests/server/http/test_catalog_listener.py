@@ -1,4 +1,4 @@
-"""A listener for the catalog and the other APIs, apart from S3: every bucket name works with every key."""
+"""A separate listener for the catalog and the other APIs: on the S3 listener, every bucket name and key works."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_bucket_name_works_with_every_key(server: RunningServer, s3: Any) 
 
 
 @pytest.mark.integration
-def test_health_and_metrics_are_with_the_catalog(server: RunningServer) -> None:
+def test_health_and_metrics_are_on_the_catalog_listener(server: RunningServer) -> None:
     for path, said in (("/health/live", b"live"), ("/health/ready", b"ready"), ("/metrics", b"lakebed_connections")):
         there = fetch("GET", server.catalog_endpoint + path)
         assert (there.status, said in there.body) == (200, True)
@@ -74,7 +74,7 @@ def test_health_and_metrics_are_with_the_catalog(server: RunningServer) -> None:
 
 
 @pytest.mark.integration
-def test_each_listener_refuses_what_is_the_other_s_in_its_own_form(server: RunningServer) -> None:
+def test_listener_refuses_requests_of_the_other_in_its_error_format(server: RunningServer) -> None:
     for path in ("/iceberg/v1/config", "/v1/config", "/lakebed/v1/tasks", "/api/management/v1/principals"):
         assert fetch("GET", server.catalog_endpoint + path).status == 401
         assert fetch("GET", server.endpoint + path).code == "NoSuchBucket"
@@ -97,7 +97,7 @@ def token_of(server: RunningServer) -> str:
 @pytest.mark.integration
 @pytest.mark.parametrize("mode", ["vended-credentials", "remote-signing"])
 def test_pyiceberg_reads_and_writes_tables(server: RunningServer, mode: str) -> None:
-    """The catalog is at one port, and the files at the other: credentials and signatures are for the latter."""
+    """The catalog is on one port and the files on the other: credentials and signatures are for the S3 listener."""
     lake = new_lake(server)
     settings = {"uri": f"{server.catalog_endpoint}/iceberg", "warehouse": lake.warehouse, "token": token_of(server)}
     with closing(RestCatalog("lake", **settings, **{DELEGATION: mode})) as catalog:
@@ -111,7 +111,7 @@ def test_pyiceberg_reads_and_writes_tables(server: RunningServer, mode: str) -> 
 
 
 @pytest.mark.integration
-def test_signatures_are_for_the_listener_of_s3_alone(server: RunningServer) -> None:
+def test_remote_signing_signs_for_the_s3_listener_only(server: RunningServer) -> None:
     lake = new_lake(server)
     lake.call("POST", "namespaces", {"namespace": ["ns"]})
     schema = SCHEMA.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -124,15 +124,15 @@ def test_signatures_are_for_the_listener_of_s3_alone(server: RunningServer) -> N
 
 
 @pytest.mark.integration
-def test_tokens_are_issued_and_taken_with_the_catalog(server: RunningServer) -> None:
+def test_tokens_are_issued_and_accepted_on_the_catalog_listener(server: RunningServer) -> None:
     token = token_of(server)
-    asked = {"Authorization": f"Bearer {token}"}
-    assert fetch("GET", f"{server.catalog_endpoint}/v1/config", headers=asked).status == 200
-    assert fetch("GET", f"{server.catalog_endpoint}/api/management/v1/principals", headers=asked).status == 200
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert fetch("GET", f"{server.catalog_endpoint}/v1/config", headers=bearer).status == 200
+    assert fetch("GET", f"{server.catalog_endpoint}/api/management/v1/principals", headers=bearer).status == 200
 
 
 @pytest.mark.integration
-def test_client_library_uses_both(server: RunningServer) -> None:
+def test_client_library_uses_both_listeners(server: RunningServer) -> None:
     with connected(server) as s3:
         s3.create_bucket(Bucket="objects")
         s3.put_object(Bucket="objects", Key="k", Body=b"body")
@@ -149,20 +149,20 @@ def test_client_library_uses_both(server: RunningServer) -> None:
 
 @pytest.mark.integration
 def test_requests_spread_over_workers_from_both_listeners(server: RunningServer) -> None:
-    """Connections of both listeners are passed by one channel to each worker, each with the mark of its listener."""
+    """One channel per worker passes connections of both listeners, each marked with its listener."""
     for _ in range(8):
         assert fetch("GET", f"{server.catalog_endpoint}/health/live").body == b"live\n"
         assert fetch("GET", f"{server.endpoint}/").code == "AccessDenied"
 
 
 @pytest.mark.integration
-def test_start_names_both_addresses(server: RunningServer) -> None:
+def test_startup_log_has_both_addresses(server: RunningServer) -> None:
     (ready,) = [json.loads(line) for line in server.log_text().splitlines() if '"ready"' in line]
     assert (ready["address"], ready["catalog"]) == (server.endpoint, server.catalog_endpoint)
 
 
 @pytest.mark.integration
-def test_both_listeners_speak_tls(tmp_path: Path) -> None:
+def test_both_listeners_serve_tls(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate.certificate))
     with running_tls_server(tmp_path / "data", certificate, catalog_port=free_port()) as server:
@@ -179,14 +179,14 @@ def test_plain_http_beyond_this_machine_is_refused_for_either_listener(tmp_path:
         check_settings(Settings(server=open_catalog))
 
 
-def test_one_address_is_not_given_twice(tmp_path: Path) -> None:
+def test_listeners_need_different_addresses(tmp_path: Path) -> None:
     twice = ServerSettings(data=tmp_path, catalog_listen=ServerSettings().listen)
     with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: same address as server\.listen"):
         check_settings(Settings(server=twice))
 
 
 @pytest.mark.integration
-def test_lake_of_a_name_that_is_a_path(server: RunningServer, s3: Any) -> None:
+def test_table_bucket_may_have_the_name_of_a_path(server: RunningServer, s3: Any) -> None:
     s3.create_bucket(Bucket="metrics")
     lake = Lake(server, "metrics")
     assert lake.request("PUT", "buckets/metrics").status == 200

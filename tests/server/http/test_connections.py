@@ -34,7 +34,7 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 
 
 class Client:
-    """The other side of an adopted connection."""
+    """The client end of an adopted connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -43,7 +43,7 @@ class Client:
         await asyncio.get_running_loop().sock_sendall(self._socket, data)
 
     async def receive(self) -> bytes:
-        """What comes next; nothing if the other side has ended."""
+        """The next bytes; empty after the server has closed."""
         try:
             async with asyncio.timeout(GUARD_SECONDS):
                 return await asyncio.get_running_loop().sock_recv(self._socket, 65536)
@@ -51,7 +51,7 @@ class Client:
             return b""
 
     def detach(self) -> socket.socket:
-        """The socket, for somebody else to use."""
+        """Give up the socket and return it."""
         return self._socket
 
     async def ask(self) -> bytes:
@@ -70,7 +70,7 @@ async def served(
     tls: ssl.SSLContext | None = None,
     report: Callable[[float], None] | None = None,
 ) -> AsyncIterator[tuple[WorkerConnections, Callable[[], Client]]]:
-    """Connections, and how to make one more."""
+    """Serve connections; also a function that opens another one."""
     connections = WorkerConnections({CONNECTION: ListenerApp(application, reject)}, limit=limit, tls=tls, report=report)
     clients: list[Client] = []
 
@@ -90,18 +90,18 @@ async def served(
 
 
 async def test_an_adopted_connection_is_served_and_counted() -> None:
-    told: list[float] = []
-    async with served(report=told.append) as (connections, connect):
+    counts: list[float] = []
+    async with served(report=counts.append) as (connections, connect):
         first, second = connect(), connect()
         assert (await first.ask()).startswith(b"HTTP/1.1 200 ")
         assert (await second.ask()).endswith(b"hello")
         assert connections.count == 2
         first.close()
         await wait_until(lambda: connections.count == 1)
-    assert told == [1.0, 2.0, 1.0, 0.0]
+    assert counts == [1.0, 2.0, 1.0, 0.0]
 
 
-async def test_one_over_the_limit_is_told_so_and_has_no_place() -> None:
+async def test_connection_over_the_limit_gets_an_error_and_is_not_counted() -> None:
     async with served(limit=2) as (connections, connect):
         kept = [connect(), connect()]
         for client in kept:
@@ -112,13 +112,13 @@ async def test_one_over_the_limit_is_told_so_and_has_no_place() -> None:
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert b"Connection: close" in answer
         assert (await kept[0].ask()).startswith(b"HTTP/1.1 200 ")
-        # Those who were refused and are still there do not take the place of others.
+        # Refused connections that are still open do not count against the limit.
         kept[0].close()
         await wait_until(lambda: connections.count == 3)
         assert (await connect().ask()).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_so_many_over_the_limit_that_telling_costs_too_much_are_just_closed() -> None:
+async def test_connections_far_over_the_limit_are_closed_without_a_response() -> None:
     async with served(limit=1) as (connections, connect):
         await connect().ask()
         assert (await connect().receive()).startswith(b"HTTP/1.1 503 ")
@@ -126,7 +126,7 @@ async def test_so_many_over_the_limit_that_telling_costs_too_much_are_just_close
         assert connections.count == 2
 
 
-async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> None:
+async def test_idle_connection_is_closed_after_its_timeout_and_not_before() -> None:
     async with served() as (connections, connect):
         client = connect()
         await client.ask()
@@ -138,7 +138,7 @@ async def test_an_idle_connection_is_closed_after_its_time_and_not_before() -> N
         await wait_until(lambda: connections.count == 0)
 
 
-async def test_an_answer_that_takes_its_time_is_not_idle() -> None:
+async def test_slow_response_is_not_an_idle_connection() -> None:
     turn = asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -155,7 +155,7 @@ async def test_an_answer_that_takes_its_time_is_not_idle() -> None:
         assert (await client.receive()).endswith(b"at last")
 
 
-async def test_a_client_that_stopped_inside_its_body_is_closed() -> None:
+async def test_connection_that_stalls_within_a_request_body_is_closed() -> None:
     async def read(request: Request) -> Response:
         await request.body.read(100)
         return Response(200)
@@ -170,7 +170,7 @@ async def test_a_client_that_stopped_inside_its_body_is_closed() -> None:
         assert await client.receive() == b""
 
 
-async def test_a_client_that_has_its_last_answer_has_little_time_left() -> None:
+async def test_connection_is_closed_soon_after_its_last_response() -> None:
     async def refuse(request: Request) -> Response:
         return Response(403)
 
@@ -182,7 +182,7 @@ async def test_a_client_that_has_its_last_answer_has_little_time_left() -> None:
         await wait_until(lambda: connections.count == 0)
 
 
-async def test_draining_closes_the_idle_and_waits_for_the_busy() -> None:
+async def test_draining_closes_idle_connections_and_waits_for_busy_ones() -> None:
     turn = asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -204,14 +204,14 @@ async def test_draining_closes_the_idle_and_waits_for_the_busy() -> None:
         assert answer.endswith(b"done")
         await draining
         assert connections.count == 0
-        # Nobody is taken any more.
+        # No further connections are accepted.
         assert await connect().receive() == b""
 
 
-async def test_draining_gives_up_after_its_grace(caplog: pytest.LogCaptureFixture) -> None:
+async def test_draining_ends_after_its_grace_period(caplog: pytest.LogCaptureFixture) -> None:
     async def never(request: Request) -> Response:
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("unreachable: nobody resolves it")
+        raise AssertionError("unreachable: the future is never resolved")
 
     async with served(never) as (connections, connect):
         client = connect()
@@ -225,7 +225,7 @@ async def test_draining_gives_up_after_its_grace(caplog: pytest.LogCaptureFixtur
     assert "shutdown grace exceeded" in caplog.text
 
 
-async def test_a_connection_that_opens_while_draining_is_closed_at_once(tmp_path: Path) -> None:
+async def test_connection_opened_while_draining_is_closed(tmp_path: Path) -> None:
     async with served() as (connections, connect):
         client = connect()
         await connections.drain(GUARD_SECONDS)
@@ -233,7 +233,7 @@ async def test_a_connection_that_opens_while_draining_is_closed_at_once(tmp_path
         assert connections.count == 0
 
 
-async def test_noise_instead_of_a_handshake_is_closed_and_no_error(
+async def test_garbage_in_place_of_a_handshake_closes_the_connection_without_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make_certificate(tmp_path)
@@ -254,16 +254,16 @@ async def test_noise_instead_of_a_handshake_is_closed_and_no_error(
     assert [record for record in caplog.records if record.name.startswith("lakebed")] == []
 
 
-async def test_plain_http_on_a_tls_port_is_answered_and_logged_and_not_served(
+async def test_plain_http_on_a_tls_port_gets_an_error_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.certificate, made.key)
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     async def application(request: Request) -> Response:
-        asked.append(request)
+        requests.append(request)
         return await hello(request)
 
     with caplog.at_level(logging.INFO):
@@ -274,13 +274,13 @@ async def test_plain_http_on_a_tls_port_is_answered_and_logged_and_not_served(
             assert answer.endswith(b"this port expects HTTPS: use https:// in place of http://")
             client.close()
             await wait_until(lambda: connections.count == 0)
-    assert asked == []
+    assert requests == []
     assert [record.getMessage() for record in caplog.records if record.name == "lakebed.server"] == [
         "plain HTTP request on a port that serves HTTPS"
     ]
 
 
-async def test_a_tls_client_is_served_whatever_the_server_looks_at_first(tmp_path: Path) -> None:
+async def test_tls_client_is_served_after_protocol_detection(tmp_path: Path) -> None:
     made = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.certificate, made.key)

@@ -1,4 +1,4 @@
-"""Which API answers a request on the listener that S3 shares with the others, and on the listener apart from it."""
+"""Which API serves a request, on the listener shared with S3 and on the separate catalog listener."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_routes_are_served_by_their_api_on_either_listener(line: str, api: Api) 
         "PUT /health/live",
     ],
 )
-def test_paths_without_a_route_are_s3_s(line: str) -> None:
+def test_paths_without_a_route_are_served_by_s3(line: str) -> None:
     assert api_of(SHARED, line) is Api.S3
     assert api_of(SHARED, line, SIGNED) is Api.S3
 
@@ -112,7 +112,7 @@ def test_paths_without_a_route_are_s3_s(line: str) -> None:
         ("GET /bucket/v1/config", None),
     ],
 )
-def test_the_api_refuses_what_is_for_s3_if_there_is_no_such_bucket(line: str, api: Api | None) -> None:
+def test_api_answers_the_request_if_s3_has_no_such_bucket(line: str, api: Api | None) -> None:
     method, _, path = line.partition(" ")
     assert choose_api(server_api_paths(), method, path, "", SIGNED) == (Api.S3, api)
     assert choose_api(server_api_paths(), method, path, "", BOTO) == (Api.S3, None), (
@@ -123,7 +123,7 @@ def test_the_api_refuses_what_is_for_s3_if_there_is_no_such_bucket(line: str, ap
 @pytest.mark.parametrize(
     "line", ["GET /v1/oauth/tokens", "PATCH /iceberg/v1/config", "OPTIONS /v1/config", "POST /health/live"]
 )
-def test_other_methods_of_a_route_are_refused_by_its_api(line: str) -> None:
+def test_unsupported_methods_of_a_route_are_refused_by_its_api(line: str) -> None:
     assert api_of(SHARED, line, SIGNED) is not Api.S3
     assert api_of(SHARED, line, SIGNED) is api_of(APART, line, SIGNED)
     assert api_of(SHARED, "GET /v1/oauth/tokens") is Api.TOKENS
@@ -143,12 +143,12 @@ def test_other_methods_of_a_route_are_refused_by_its_api(line: str) -> None:
     [BOTO, {**SIGNED, "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}, {"x-amz-copy-source": "/a/b"}],
     ids=["checksum", "streaming", "copy"],
 )
-def test_what_only_s3_clients_send_is_for_s3(line: str, headers: Mapping[str, str]) -> None:
+def test_requests_with_s3_markers_are_served_by_s3(line: str, headers: Mapping[str, str]) -> None:
     assert api_of(SHARED, line, headers) is Api.S3
 
 
 @pytest.mark.parametrize("query", ["uploads", "uploads=", "uploadId=u", "uploadId=u&partNumber=1", "x-id=PutObject"])
-def test_uploads_are_for_s3(query: str) -> None:
+def test_multipart_requests_are_served_by_s3(query: str) -> None:
     assert api_of(SHARED, f"POST /iceberg/v1/lake/namespaces?{query}", SIGNED) is Api.S3
 
 
@@ -165,7 +165,7 @@ def test_uploads_are_for_s3(query: str) -> None:
     ],
 )
 @pytest.mark.parametrize("headers", [BEARER, FOR_TABLES], ids=["bearer", "s3tables"])
-def test_clients_that_are_none_of_s3_get_the_api_s_own_404(path: str, api: Api, headers: Mapping[str, str]) -> None:
+def test_non_s3_clients_get_the_404_of_the_api(path: str, api: Api, headers: Mapping[str, str]) -> None:
     for method in ("GET", "PUT", "POST"):
         assert api_of(SHARED, f"{method} {path}", headers) is api
 
@@ -173,26 +173,26 @@ def test_clients_that_are_none_of_s3_get_the_api_s_own_404(path: str, api: Api, 
 @pytest.mark.parametrize(
     "line", ["GET /v1/config", "GET /metrics", "GET /health/live", "GET /iceberg/v1/config", "POST /v1/oauth/tokens"]
 )
-def test_virtual_host_style_requests_are_for_s3(line: str) -> None:
+def test_virtual_host_style_requests_are_served_by_s3(line: str) -> None:
     assert api_of(SHARED, line, host="bucket.s3.example") is Api.S3
     assert api_of(SHARED, line, host="bucket.s3.example:9000") is Api.S3
     assert api_of(SHARED, line, host="s3.example:9000") is not Api.S3
 
 
-def test_the_listener_apart_from_s3_answers_every_path() -> None:
+def test_separate_listener_answers_every_path() -> None:
     for line in ("GET /", "PUT /bucket/key", "GET /iceberg/v1/none", "GET /console/", "PUT /iceberg/v1/config"):
         assert api_of(APART, line, BOTO, host="bucket.s3.example") is Api.CATALOG
     assert api_of(APART, "GET /lakebed/v1/none") is Api.ADMIN
     assert api_of(APART, "POST /health/live") is Api.HEALTH
 
 
-# -- what is reserved ------------------------------------------------------------------------------------------------
+# -- reserved names --------------------------------------------------------------------------------------------------
 
 RESERVED = ReservedNames(server_api_paths())
 
 
 @pytest.mark.parametrize("name", ["metrics", "console"])
-def test_bucket_whose_own_path_is_a_route_is_refused_with_the_reason(name: str) -> None:
+def test_bucket_name_that_is_a_route_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(InvalidName, match=rf"reserved: /{name} is a path of the server's own APIs; .*catalog_listen"):
         RESERVED.check_bucket(name)
 
@@ -245,8 +245,8 @@ def test_other_keys_are_free(bucket: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("bucket", ["iceberg", "polaris", "api", "health", "lakebed"])
-def test_what_path_style_s3_requests_cannot_reach_is_what_is_reserved(bucket: str) -> None:
-    """The two decisions are of one table: a key that may be written can be read, with every method of objects."""
+def test_keys_unreachable_by_path_style_requests_are_the_reserved_ones(bucket: str) -> None:
+    """Routing and reservation agree: a key that can be written is reachable with every object method."""
     for key in ("v1/config", "v1/a/namespaces", "live", "catalog/v1/config", "a", "v1/b/c/d/e/f/g", "v1/tasks/1"):
         hidden = any(
             api_of(SHARED, f"{line} /{bucket}/{key}", SIGNED) is not Api.S3 for line in ("GET", "HEAD", "PUT", "DELETE")

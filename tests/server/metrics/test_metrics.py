@@ -26,13 +26,13 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
     opened.close()
 
 
-def told(metrics: Metrics) -> dict[str, str]:
-    """Each sample's name with labels, and its number."""
+def samples_of(metrics: Metrics) -> dict[str, str]:
+    """The value of each sample, by its name with labels."""
     lines = metrics.render().decode().splitlines()
     return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
 
-def test_a_gauge_that_is_of_nothing_is_not_told_and_spoils_nothing(metrics: Metrics, tmp_path: Path) -> None:
+def test_gauge_without_a_value_is_omitted_and_the_others_stay_right(metrics: Metrics, tmp_path: Path) -> None:
     sizes = metrics.gauge("lakebed_sizes", "Sizes.", ("of",))
     sizes.of("a").set(3)
     sizes.of("b").set(4)
@@ -40,14 +40,14 @@ def test_a_gauge_that_is_of_nothing_is_not_told_and_spoils_nothing(metrics: Metr
     other = Metrics(tmp_path / "run", 1)
     others = other.gauge("lakebed_sizes", "Sizes.", ("of",))
     others.of("a").unset()
-    assert told(metrics)['lakebed_sizes{of="a"}'] == "3"
-    assert 'lakebed_sizes{of="b"}' not in told(metrics)
+    assert samples_of(metrics)['lakebed_sizes{of="a"}'] == "3"
+    assert 'lakebed_sizes{of="b"}' not in samples_of(metrics)
     sizes.of("b").set(5)
-    assert told(metrics)['lakebed_sizes{of="b"}'] == "5"
+    assert samples_of(metrics)['lakebed_sizes{of="b"}'] == "5"
     other.close()
 
 
-def test_the_text_has_help_type_and_samples_of_each_family(metrics: Metrics) -> None:
+def test_exposition_has_help_type_and_samples_of_each_family(metrics: Metrics) -> None:
     requests = metrics.counter("lakebed_requests_total", "Requests answered.", ("operation", "status"))
     requests.of("PutObject", "200").add()
     requests.of("GetObject", "200").add(2)
@@ -76,14 +76,14 @@ def test_the_text_has_help_type_and_samples_of_each_family(metrics: Metrics) -> 
     )
 
 
-def test_a_family_without_labels_is_told_from_the_start_and_one_with_labels_once_used(metrics: Metrics) -> None:
+def test_family_without_labels_is_exposed_from_the_start_and_one_with_labels_once_used(metrics: Metrics) -> None:
     metrics.counter("a_total", "A.")
     metrics.counter("b_total", "B.", ("x",))
     assert "a_total 0\n" in metrics.render().decode()
     assert "b_total" not in metrics.render().decode()
 
 
-def test_numbers_of_workers_are_summed_by_whichever_is_asked(tmp_path: Path) -> None:
+def test_any_worker_exposes_the_sums_over_all_workers(tmp_path: Path) -> None:
     workers = [Metrics(tmp_path, index) for index in range(3)]
     for index, worker in enumerate(workers):
         worker.counter("requests_total", "R.", ("op",)).of("get" if index else "put").add(index + 1)
@@ -91,7 +91,7 @@ def test_numbers_of_workers_are_summed_by_whichever_is_asked(tmp_path: Path) -> 
         worker.histogram("seconds", "S.", bounds=(1.0,)).of().observe(index)
     answers = {worker.render() for worker in workers}
     assert len(answers) == 1
-    numbers = told(workers[0])
+    numbers = samples_of(workers[0])
     assert numbers['requests_total{op="put"}'] == "1"
     assert numbers['requests_total{op="get"}'] == "5"
     assert numbers["connections"] == "30"
@@ -109,7 +109,7 @@ def count_and_wait(folder: Path, ready: Connection) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_s_counters_stay_and_its_successor_goes_on(tmp_path: Path) -> None:
+def test_counters_of_a_killed_worker_are_kept_and_continued_by_its_successor(tmp_path: Path) -> None:
     survivor = Metrics(tmp_path, 0)
     survivor.counter("requests_total", "R.", ("op",)).of("get").add(1)
     survivor.gauge("connections", "C.", ("edge",)).of("s3").set(1)
@@ -118,73 +118,73 @@ def test_a_killed_worker_s_counters_stay_and_its_successor_goes_on(tmp_path: Pat
     process.start()
     assert process.pid is not None
     assert here.recv() == "counted"
-    assert told(survivor)['requests_total{op="get"}'] == "6"
+    assert samples_of(survivor)['requests_total{op="get"}'] == "6"
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert told(survivor)['requests_total{op="get"}'] == "6"
+    assert samples_of(survivor)['requests_total{op="get"}'] == "6"
 
     successor = Metrics(tmp_path, 1)
     requests = successor.counter("requests_total", "R.", ("op",))
     successor.gauge("connections", "C.", ("edge",))
     requests.of("put").add(1)
     requests.of("get").add(1)
-    assert told(survivor)['requests_total{op="get"}'] == "7"
-    assert told(survivor)['requests_total{op="put"}'] == "1"
-    assert told(survivor)['connections{edge="s3"}'] == "1"
+    assert samples_of(survivor)['requests_total{op="get"}'] == "7"
+    assert samples_of(survivor)['requests_total{op="put"}'] == "1"
+    assert samples_of(survivor)['connections{edge="s3"}'] == "1"
     survivor.close()
     successor.close()
 
 
-def test_a_worker_that_leaves_takes_its_gauges_along(tmp_path: Path) -> None:
+def test_gauges_of_a_stopped_worker_are_removed(tmp_path: Path) -> None:
     stays, leaves = Metrics(tmp_path, 0), Metrics(tmp_path, 1)
     for worker in (stays, leaves):
         worker.gauge("connections", "C.").of().add(2)
         worker.counter("requests_total", "R.").of().add(2)
     leaves.close()
-    assert (told(stays)["connections"], told(stays)["requests_total"]) == ("2", "4")
+    assert (samples_of(stays)["connections"], samples_of(stays)["requests_total"]) == ("2", "4")
     stays.close()
 
 
-def test_two_processes_cannot_be_the_same_worker(metrics: Metrics, tmp_path: Path) -> None:
+def test_metrics_file_has_one_writing_process(metrics: Metrics, tmp_path: Path) -> None:
     with pytest.raises(StateConflict, match="metrics file in use by another process"):
         Metrics(tmp_path / "run", 0)
 
 
-def test_clearing_begins_anew(tmp_path: Path) -> None:
+def test_clearing_resets_counters(tmp_path: Path) -> None:
     before = Metrics(tmp_path, 0)
     before.counter("requests_total", "R.").of().add(3)
     before.close()
     clear_metrics(tmp_path)
     after = Metrics(tmp_path, 0)
     after.counter("requests_total", "R.")
-    assert told(after)["requests_total"] == "0"
+    assert samples_of(after)["requests_total"] == "0"
     after.close()
 
 
-def test_series_of_a_worker_that_declares_otherwise_are_left_out(tmp_path: Path) -> None:
+def test_series_with_a_different_declaration_are_left_out(tmp_path: Path) -> None:
     older, newer = Metrics(tmp_path, 0), Metrics(tmp_path, 1)
     older.histogram("seconds", "S.", bounds=(1.0, 2.0)).of().observe(1)
     older.counter("gone_total", "G.").of().add()
     newer.histogram("seconds", "S.", bounds=(1.0,)).of().observe(1)
-    assert told(newer)["seconds_count"] == "1"
-    assert "gone_total" not in told(newer)
+    assert samples_of(newer)["seconds_count"] == "1"
+    assert "gone_total" not in samples_of(newer)
     older.close()
     newer.close()
 
 
-def test_a_file_that_is_just_being_made_is_passed_over(metrics: Metrics, tmp_path: Path) -> None:
+def test_incomplete_metrics_file_is_skipped(metrics: Metrics, tmp_path: Path) -> None:
     (tmp_path / "run" / "worker-7.metrics").touch()
-    assert told(metrics) == {"lakebed_metrics_dropped_samples_total": "0"}
+    assert samples_of(metrics) == {"lakebed_metrics_dropped_samples_total": "0"}
 
 
-def test_series_without_room_are_counted_and_the_others_stay_right(metrics: Metrics) -> None:
+def test_series_beyond_the_file_size_are_counted_and_the_others_stay_right(metrics: Metrics) -> None:
     family = metrics.counter("keys_total", "K.", ("key",))
     first = family.of("first")
     for index in range(20_000):
         family.of(f"key-{index}").add()
     first.add(7)
     family.of("key-0").add(2)
-    numbers = told(metrics)
+    numbers = samples_of(metrics)
     assert numbers['keys_total{key="first"}'] == "7"
     assert numbers['keys_total{key="key-0"}'] == "3"
     kept = sum(int(number) for name, number in numbers.items() if name.startswith("keys_total"))
@@ -192,14 +192,14 @@ def test_series_without_room_are_counted_and_the_others_stay_right(metrics: Metr
     assert int(numbers["lakebed_metrics_dropped_samples_total"]) > 0
 
 
-def test_names_without_room_are_counted_too(metrics: Metrics) -> None:
+def test_names_beyond_the_file_size_are_counted(metrics: Metrics) -> None:
     family = metrics.counter("keys_total", "K.", ("key",))
     for index in range(300):
         family.of(f"{index}" * 4000).add()
-    assert int(told(metrics)["lakebed_metrics_dropped_samples_total"]) > 0
+    assert int(samples_of(metrics)["lakebed_metrics_dropped_samples_total"]) > 0
 
 
-def test_threads_of_one_worker_lose_no_count(metrics: Metrics) -> None:
+def test_concurrent_threads_lose_no_increment(metrics: Metrics) -> None:
     counter = metrics.counter("hits_total", "H.").of()
     histogram = metrics.histogram("seconds", "S.", bounds=(1.0,)).of()
 
@@ -218,16 +218,16 @@ def test_threads_of_one_worker_lose_no_count(metrics: Metrics) -> None:
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    numbers = told(metrics)
+    numbers = samples_of(metrics)
     assert (numbers["hits_total"], numbers["seconds_count"], numbers["seconds_sum"]) == ("80000", "80000", "80000")
 
 
-def test_a_counter_never_goes_back(metrics: Metrics) -> None:
+def test_counter_cannot_decrease(metrics: Metrics) -> None:
     with pytest.raises(ValueError, match="cannot decrease"):
         metrics.counter("a_total", "A.").of().add(-1)
 
 
-def test_wrong_declarations_are_refused(metrics: Metrics) -> None:
+def test_invalid_declarations_are_refused(metrics: Metrics) -> None:
     metrics.counter("a_total", "A.", ("x",))
     with pytest.raises(ValueError, match="declared twice"):
         metrics.gauge("a_total", "A.")
@@ -245,9 +245,9 @@ def test_each_label_needs_a_value(metrics: Metrics) -> None:
         metrics.counter("a_total", "A.", ("x",)).of()
 
 
-def test_a_label_that_is_no_utf8_is_escaped(metrics: Metrics) -> None:
+def test_label_that_is_not_utf8_is_escaped(metrics: Metrics) -> None:
     metrics.counter("a_total", "A.", ("x",)).of("\udc80").add()
-    assert told(metrics)['a_total{x="\\\\udc80"}'] == "1"
+    assert samples_of(metrics)['a_total{x="\\\\udc80"}'] == "1"
 
 
 @pytest.mark.parametrize(
@@ -262,19 +262,19 @@ def test_a_label_that_is_no_utf8_is_escaped(metrics: Metrics) -> None:
         (math.nan, "NaN"),
     ],
 )
-def test_numbers_are_spelled_as_prometheus_reads_them(value: float, text: str) -> None:
+def test_numbers_have_the_prometheus_format(value: float, text: str) -> None:
     assert expose([Block("a", "gauge", "A.", (Sample("", (), value),))]).decode().endswith(f"\na {text}\n")
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_whatever_labels_and_help_hold_a_sample_is_one_line(label: str, text: str) -> None:
+def test_sample_is_one_line_for_any_label_and_help_text(label: str, text: str) -> None:
     exposed = expose([Block("a", "gauge", text, (Sample("", (("x", label),), 1.0),))]).decode()
     assert exposed.count("\n") == 3
     assert exposed.split("\n")[2].startswith('a{x="')
     assert exposed.endswith('"} 1\n')
 
 
-def test_prometheus_own_parser_reads_it(metrics: Metrics) -> None:
+def test_exposition_is_read_by_the_parser_of_prometheus(metrics: Metrics) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     metrics.counter("a_total", "A \\ b\n.", ("x",)).of('q"u\\o\nte').add(3)
     metrics.gauge("b", "B.").of().set(-0.5)

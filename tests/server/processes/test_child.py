@@ -21,13 +21,13 @@ from lakebed.server.processes.reloading import Reloaded
 from lakebed.server.stores.identity import establish_identity
 from lakebed.wire.http.message import HeadFault, Request, Response
 
-# -- what a child tells its supervisor -------------------------------------------------------------------------------
+# -- messages from a child to its supervisor----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "error", [Corrupted("damaged. path=/x"), StateConflict("newer"), StorageFull("full"), LakebedError("plain")]
 )
-def test_the_supervisor_hears_the_error_that_ended_a_child(error: LakebedError) -> None:
+def test_supervisor_receives_the_error_that_ended_a_child(error: LakebedError) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         child.send_failure(theirs, error)
@@ -35,9 +35,9 @@ def test_the_supervisor_hears_the_error_that_ended_a_child(error: LakebedError) 
     assert (type(heard), str(heard)) == (type(error), str(error))
 
 
-def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
+def test_error_class_unknown_to_the_supervisor_becomes_a_lakebed_error() -> None:
     class Exotic(LakebedError):
-        """Not in the tree."""
+        """An error class outside of the package."""
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -48,7 +48,7 @@ def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
     assert str(child.parse_failure(b"annotations\nno error at all")) == "no error at all"
 
 
-def test_the_supervisor_hears_in_one_line_what_a_child_crashed_of() -> None:
+def test_supervisor_receives_the_crash_of_a_child_in_one_line() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         child.send_crash(theirs, ModuleNotFoundError("No module named\n'rocks'"))
@@ -57,17 +57,17 @@ def test_the_supervisor_hears_in_one_line_what_a_child_crashed_of() -> None:
     assert child.parse_crash(said) == "ModuleNotFoundError: No module named 'rocks'"
 
 
-def test_telling_a_supervisor_that_is_gone_is_no_error() -> None:
+def test_reporting_to_an_exited_supervisor_is_no_error() -> None:
     ours, theirs = socket.socketpair()
     ours.close()
     with theirs:
-        child.send_failure(theirs, Corrupted("nobody hears it"))
-        child.send_crash(theirs, RuntimeError("nor this"))
+        child.send_failure(theirs, Corrupted("not received"))
+        child.send_crash(theirs, RuntimeError("not received either"))
         with pytest.raises(BrokenPipeError):
             theirs.send(child.READY)
 
 
-# -- what it takes from it -------------------------------------------------------------------------------------------
+# -- messages from the supervisor -------------------------------------------------------------------------------------
 
 
 async def hello(request: Request) -> Response:
@@ -103,7 +103,7 @@ def a_child(folder: Path, channel: socket.socket) -> Iterator[Child]:
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What it does to the memory of a process would last for the other tests.
+    # Its changes to the memory of the process would outlast the test.
     monkeypatch.setattr(child, "settle_memory", lambda: None)
 
 
@@ -112,7 +112,7 @@ async def heard(channel: socket.socket) -> bytes:
     return await asyncio.get_running_loop().sock_recv(channel, 100)
 
 
-async def test_connections_that_come_are_served_in_order(
+async def test_received_connections_are_served_in_order(
     tmp_path: Path, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ async def test_connections_that_come_are_served_in_order(
         await connections.drain(10)
 
 
-async def test_a_role_that_takes_no_connections_leaves_none_open(
+async def test_role_without_connections_closes_received_ones(
     tmp_path: Path, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, theirs = pair
@@ -155,24 +155,24 @@ async def test_a_role_that_takes_no_connections_leaves_none_open(
             await serving
 
 
-@pytest.mark.parametrize("gone", ["before it was ready", "before it heard that", "later"])
-async def test_a_supervisor_that_is_gone_ends_the_child(
+@pytest.mark.parametrize("gone", ["before ready", "before ready is received", "later"])
+async def test_child_exits_when_its_supervisor_has(
     tmp_path: Path, pair: tuple[socket.socket, socket.socket], gone: str
 ) -> None:
     ours, theirs = pair
     with a_child(tmp_path, theirs) as one:
-        if gone == "before it was ready":
+        if gone == "before ready":
             ours.close()
         serving = asyncio.create_task(one.wait_for_stop())
         await asyncio.sleep(0)
-        if gone == "later":  # else the kernel tells of words that were never heard by an error
+        if gone == "later":  # else unread messages reset the connection
             assert await heard(ours) == child.READY
         ours.close()
         async with asyncio.timeout(10):
             await serving
 
 
-def test_children_of_one_run_of_a_server_share_a_name_that_no_other_run_has(tmp_path: Path) -> None:
+def test_children_of_a_server_run_share_a_unique_run_name(tmp_path: Path) -> None:
     settings = Settings(server=ServerSettings(data=tmp_path / "data"))
     identity = establish_identity(settings)
     with socket.socket() as channel:

@@ -33,7 +33,7 @@ from lakebed.server.stores.identity import Identity
         ),
     ],
 )
-def test_a_worker_reads_the_settings_that_its_server_has(pipeline: PipelineSettings) -> None:
+def test_worker_reads_the_pipeline_settings_of_its_server(pipeline: PipelineSettings) -> None:
     file = SettingsFile("worker.toml", pipeline_file(pipeline))
     read = load_settings(file=file, environ={}).settings.pipeline
     assert read == pipeline
@@ -42,21 +42,21 @@ def test_a_worker_reads_the_settings_that_its_server_has(pipeline: PipelineSetti
     }
 
 
-async def test_a_server_that_is_told_not_to_looks_for_no_work() -> None:
+async def test_disabled_embedded_worker_polls_no_tasks() -> None:
     settings = Settings(pipeline=PipelineSettings(embedded_worker=EmbeddedWorker.OFF))
-    nothing = cast("Any", None)  # Any: not looked at, and it would fail if it were
-    await WorkerStarter(settings, cast("Identity", None), nothing, nothing).run()
+    unused = cast("Any", None)  # Any: unused; any use would fail
+    await WorkerStarter(settings, cast("Identity", None), unused, unused).run()
 
 
-def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing_of_it_for_a_setting() -> None:
+def test_worker_environment_has_the_addresses_and_no_variable_that_is_a_setting() -> None:
     settings = Settings(
         server=ServerSettings(listen=HostPort("0.0.0.0", 9001)), streams=StreamsSettings(listen=HostPort("", 9124))
     )
     identity = Identity("ROOT", Secret("secret"), "", {})
-    nothing = cast("Any", None)  # Any: not looked at
-    starter = WorkerStarter(settings, identity, nothing, nothing)
-    told = starter._environment({"PATH": "/bin", "LAKEBED_SERVER__WORKERS": "7", "AWS_PROFILE": "mine"})
-    assert told == {
+    unused = cast("Any", None)  # Any: unused
+    starter = WorkerStarter(settings, identity, unused, unused)
+    environment = starter._environment({"PATH": "/bin", "LAKEBED_SERVER__WORKERS": "7", "AWS_PROFILE": "mine"})
+    assert environment == {
         "PATH": "/bin",
         "LAKEBED_ENDPOINT": "http://127.0.0.1:9001",
         "LAKEBED_STREAMS": "127.0.0.1:9124",
@@ -64,14 +64,14 @@ def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing
         "LAKEBED_SECRET_KEY": "secret",
         "LAKEBED_REGION": "us-east-1",
     }
-    assert load_settings(environ=told) == load_settings(environ={})
+    assert load_settings(environ=environment) == load_settings(environ={})
 
 
-def test_a_worker_of_a_server_with_two_listeners_is_given_both_addresses() -> None:
+def test_worker_of_a_server_with_two_listeners_gets_both_addresses() -> None:
     server = ServerSettings(listen=HostPort("127.0.0.1", 9000), catalog_listen=HostPort("0.0.0.0", 9001))
-    nothing = cast("Any", None)  # Any: not looked at
+    unused = cast("Any", None)  # Any: unused
     identity = Identity("ROOT", Secret("secret"), "", {})
-    told = WorkerStarter(Settings(server=server), identity, nothing, nothing)._environment({})
-    assert told["LAKEBED_ENDPOINT"] == "http://127.0.0.1:9001"
-    assert told["LAKEBED_S3_ENDPOINT"] == "http://127.0.0.1:9000"
-    assert load_settings(environ=told) == load_settings(environ={})
+    environment = WorkerStarter(Settings(server=server), identity, unused, unused)._environment({})
+    assert environment["LAKEBED_ENDPOINT"] == "http://127.0.0.1:9001"
+    assert environment["LAKEBED_S3_ENDPOINT"] == "http://127.0.0.1:9000"
+    assert load_settings(environ=environment) == load_settings(environ={})

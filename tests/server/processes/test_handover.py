@@ -15,8 +15,8 @@ from lakebed.server.processes.roles import ChildProcess, ProcessRole
 ROLE = ProcessRole("workers", "lakebed-worker", lambda _: 0, "died", takes_connections=True)
 
 
-class Site:
-    """A listener, its workers, and clients of it. A worker takes a connection when told to."""
+class HandoverSetup:
+    """A listener with workers and clients. A worker receives a connection only by `take`."""
 
     def __init__(self, ends: ExitStack) -> None:
         self._ends = ends
@@ -54,16 +54,16 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[HandoverSetup]:
     with ExitStack() as ends:
-        yield Site(ends)
+        yield HandoverSetup(ends)
 
 
 def names(connections: list[socket.socket]) -> set[object]:
     return {connection.getpeername() for connection in connections}
 
 
-def test_connections_go_to_workers_that_respond_then_to_those_that_start_then_to_any(site: Site) -> None:
+def test_connections_prefer_responsive_workers_then_starting_ones(site: HandoverSetup) -> None:
     well, starting = site.worker(), site.worker(ready=False)
     hung = site.worker(silent=UNRESPONSIVE_SECONDS)
     assert candidates_of([hung, starting, well]) == [well]
@@ -72,7 +72,7 @@ def test_connections_go_to_workers_that_respond_then_to_those_that_start_then_to
     assert candidates_of([]) == []
 
 
-def test_what_a_worker_did_not_take_is_taken_back_and_goes_to_another(site: Site) -> None:
+def test_connections_left_in_a_channel_are_given_to_another_worker(site: HandoverSetup) -> None:
     hung, other = site.worker(), site.worker()
     clients = [site.client() for _ in range(20)]
     site.accept(hung)
@@ -86,12 +86,12 @@ def test_what_a_worker_did_not_take_is_taken_back_and_goes_to_another(site: Site
     assert names(site.take(other)) == {client.getsockname() for client in clients}
 
 
-def test_taking_back_from_an_empty_channel_does_not_wait(site: Site) -> None:
+def test_taking_back_from_an_empty_channel_does_not_block(site: HandoverSetup) -> None:
     site.handover.take_back(site.worker())
     assert not site.handover.is_pending
 
 
-def test_a_connection_waits_while_there_is_no_worker(site: Site) -> None:
+def test_connection_waits_while_no_worker_runs(site: HandoverSetup) -> None:
     client = site.client()
     site.accept()
     assert site.handover.is_pending

@@ -1,4 +1,4 @@
-"""Processes of a real server that hang, and a machine that pauses."""
+"""Hung processes of a real server, and a suspended machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 5.0
 
 
 def wait_until_whole(server: RunningServer) -> None:
-    """Wait until all processes of a server are ready, and not one of each role alone."""
+    """Wait until all processes of a server are ready, not only one of each role."""
     wait_until(lambda: '"ready"' in server.log_text(), "all processes are ready")
 
 
@@ -34,7 +34,7 @@ def readiness(server: RunningServer) -> tuple[int, bytes]:
     return answer.status, answer.body
 
 
-def test_a_hung_worker_is_replaced_and_connections_that_were_handed_to_it_are_answered(tmp_path: Path) -> None:
+def test_hung_worker_is_replaced_and_its_pending_connections_are_answered(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON) as server, ExitStack() as open_ones:
         wait_until_whole(server)
         hung = min(workers_of(server))
@@ -52,7 +52,7 @@ def test_a_hung_worker_is_replaced_and_connections_that_were_handed_to_it_are_an
         assert "process hangs, killing it" in server.log_text()
 
 
-def test_the_only_worker_that_hangs_is_replaced_and_its_connections_go_to_the_successor(tmp_path: Path) -> None:
+def test_hung_only_worker_is_replaced_and_its_connections_go_to_the_successor(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON, workers=1) as server:
         (hung,) = workers_of(server)
         os.kill(hung, signal.SIGSTOP)
@@ -82,12 +82,12 @@ def test_a_hung_stream_process_is_not_ready_and_is_replaced(tmp_path: Path) -> N
         wait_until(lambda: readiness(server)[0] == 200, "the server is ready again")
 
 
-def test_a_machine_that_was_suspended_loses_no_process(tmp_path: Path) -> None:
+def test_suspended_machine_kills_no_process(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", *SOON) as server:
         wait_until_whole(server)
         processes = workers_of(server) | deliveries_of(server)
         os.killpg(server.process.pid, signal.SIGSTOP)
-        # The length of the pause is what is tested: longer than what a hung process is given.
+        # The pause is longer than the timeout of a hung process.
         resumed = time.monotonic() + 2 * TIMEOUT_SECONDS
         wait_until(lambda: time.monotonic() > resumed, "the pause")
         os.killpg(server.process.pid, signal.SIGCONT)

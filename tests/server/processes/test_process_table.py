@@ -22,7 +22,7 @@ async def reason(table: ProcessTable, role: str) -> str:
     return ""
 
 
-async def test_every_role_has_one_check_and_none_is_ready_before_it_says_so(table: ProcessTable) -> None:
+async def test_every_role_has_one_readiness_check_and_starts_not_ready(table: ProcessTable) -> None:
     assert list(table.readiness_checks()) == ["workers", "event delivery", "streams"]
     for role in table.readiness_checks():
         assert "not started yet" in await reason(table, role)
@@ -38,12 +38,12 @@ async def test_a_role_is_ready_while_one_of_its_processes_is(table: ProcessTable
     assert "restarts repeatedly" in await reason(table, "workers")
 
 
-async def test_a_process_that_does_not_respond_is_not_ready(table: ProcessTable) -> None:
+async def test_unresponsive_process_is_not_ready(table: ProcessTable) -> None:
     table.set_state(2, ProcessState.UNRESPONSIVE)
     assert "does not respond" in await reason(table, "event delivery")
 
 
-def test_a_forked_process_writes_where_others_read(table: ProcessTable) -> None:
+def test_state_written_by_a_forked_process_is_visible_to_others(table: ProcessTable) -> None:
     pid = os.fork()
     if pid == 0:
         table.beat(2)

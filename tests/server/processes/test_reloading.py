@@ -40,13 +40,13 @@ def test_no_certificate_means_plain_http() -> None:
     assert tls_context(settings_with(None, None)) is None
 
 
-def test_old_versions_of_tls_are_not_spoken(certificate: Certificate) -> None:
+def test_old_versions_of_tls_are_refused(certificate: Certificate) -> None:
     context = tls_context(settings_with(certificate.certificate, certificate.key))
     assert context is not None
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_a_certificate_that_cannot_be_used_names_its_setting(certificate: Certificate, tmp_path: Path) -> None:
+def test_unusable_certificate_is_named_by_its_setting(certificate: Certificate, tmp_path: Path) -> None:
     noise = tmp_path / "noise.pem"
     noise.write_text("-----BEGIN CERTIFICATE-----\nnoise\n-----END CERTIFICATE-----\n")
     other = make_certificate(tmp_path)
@@ -60,7 +60,7 @@ def test_a_certificate_that_cannot_be_used_names_its_setting(certificate: Certif
             tls_context(settings_with(cert, key))
 
 
-def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(certificate: Certificate, tmp_path: Path) -> None:
+def test_key_with_a_password_is_refused_without_a_prompt(certificate: Certificate, tmp_path: Path) -> None:
     locked = tmp_path / "locked.pem"
     key = serialization.load_pem_private_key(certificate.key.read_bytes(), None)
     locked.write_bytes(
@@ -74,19 +74,19 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(certificate
         tls_context(settings_with(certificate.certificate, locked))
 
 
-# -- what is read again ----------------------------------------------------------------------------------------------
+# -- reloaded settings -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def _log_level() -> Iterator[None]:
-    """The log level of this process, as before."""
+    """Restore the log level of this process."""
     root = logging.getLogger()
     before = root.level
     yield
     root.setLevel(before)
 
 
-def test_settings_that_take_effect_with_a_restart_are_named() -> None:
+def test_changed_settings_that_require_a_restart_are_named() -> None:
     given = Settings()
     fresh = replace(
         given,
@@ -98,7 +98,7 @@ def test_settings_that_take_effect_with_a_restart_are_named() -> None:
 
 
 @pytest.mark.usefixtures("_log_level")
-def test_a_log_level_is_published_and_given_to_children_that_start_later(tmp_path: Path) -> None:
+def test_log_level_reaches_running_and_future_children(tmp_path: Path) -> None:
     fresh = Settings(log=LoggingSettings(level=LogLevel.WARNING))
     reloading = Reloading(Settings(), lambda: fresh, str(tmp_path), None)
     assert published(str(tmp_path)) is None
@@ -108,7 +108,7 @@ def test_a_log_level_is_published_and_given_to_children_that_start_later(tmp_pat
 
 
 @pytest.mark.usefixtures("_log_level")
-def test_settings_that_cannot_be_read_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_settings_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def refuse() -> Settings:
         raise InvalidSetting("log.level: expected debug, info, warning or error")
 
@@ -119,7 +119,7 @@ def test_settings_that_cannot_be_read_change_nothing(tmp_path: Path, caplog: pyt
 
 
 @pytest.mark.usefixtures("_log_level")
-def test_a_certificate_that_cannot_be_used_leaves_the_one_in_force(
+def test_unusable_certificate_leaves_the_previous_one_in_force(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make_certificate(tmp_path)
@@ -160,20 +160,20 @@ class Secured:
         """How often a message was logged."""
         return self.server.log_text().count(f'"message":"{message}')
 
-    def shown(self) -> bytes:
-        """The certificate that the next connection is shown."""
+    def presented(self) -> bytes:
+        """The certificate that the server presents on the next connection."""
         return ssl.get_server_certificate(("127.0.0.1", self.server.port), timeout=20).strip().encode()
 
     def written(self) -> bytes:
         """The certificate in its file."""
         return self.certificate.certificate.read_bytes().strip()
 
-    def hang_up(self) -> None:
+    def reload(self) -> None:
         os.kill(self.server.process.pid, signal.SIGHUP)
 
-    def wait_until_all_show(self, expected: bytes) -> None:
+    def wait_until_presented_by_all(self, expected: bytes) -> None:
         """Connections go to the two workers in turn."""
-        wait_until(lambda: {self.shown() for _ in range(4)} == {expected}, "every worker shows the certificate")
+        wait_until(lambda: {self.presented() for _ in range(4)} == {expected}, "every worker shows the certificate")
 
 
 @pytest.fixture
@@ -186,37 +186,37 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_hangup_reloads_the_certificate_and_a_bad_one_is_not_used(secured: Secured) -> None:
+def test_sighup_reloads_the_certificate_and_ignores_an_unusable_one(secured: Secured) -> None:
     first = secured.written()
-    secured.wait_until_all_show(first)
+    secured.wait_until_presented_by_all(first)
     make_certificate(secured.folder)
     second = secured.written()
     assert second != first
-    secured.hang_up()
-    secured.wait_until_all_show(second)
+    secured.reload()
+    secured.wait_until_presented_by_all(second)
     assert secured.logged("TLS certificate reloaded") == 1
 
     secured.certificate.certificate.write_text("not a certificate")
-    secured.hang_up()
+    secured.reload()
     wait_until(lambda: secured.logged("TLS certificate not reloaded") > 0, "the error in the log")
-    # A worker that starts while the file is bad has the one in force, too.
+    # A worker that starts while the file is bad uses the certificate in force.
     before = workers_of(secured.server)
     kill_worker(min(before))
     wait_until(lambda: len(workers_of(secured.server)) == 2, "a replacement")
-    secured.wait_until_all_show(second)
+    secured.wait_until_presented_by_all(second)
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_hangup_reloads_the_log_level_of_every_process(secured: Secured) -> None:
+def test_sighup_reloads_the_log_level_of_every_process(secured: Secured) -> None:
     assert secured.logged("a connection could not be opened") == 0
     secured.config.write_text('log.level = "debug"\nserver.region = "eu-west-1"\n')
-    secured.hang_up()
+    secured.reload()
     wait_until(lambda: secured.logged("settings reloaded") == 1, "the settings are reloaded")
     assert '"settings":"server.region"' in secured.server.log_text()
 
     def debug_is_logged() -> bool:
-        # Noise, where TLS is expected: a debug record of the worker that gets it.
+        # Garbage in place of TLS: the receiving worker logs it at debug level.
         address = ("127.0.0.1", secured.server.port)
         with contextlib.suppress(ConnectionError), socket.create_connection(address, 20) as connection:
             connection.sendall(bytes(16))
@@ -225,18 +225,18 @@ def test_a_hangup_reloads_the_log_level_of_every_process(secured: Secured) -> No
 
     wait_until(debug_is_logged, "a debug record of a worker")
     secured.config.write_text("log.level = 7\n")
-    secured.hang_up()
+    secured.reload()
     wait_until(lambda: secured.logged("settings not reloaded") == 1, "the error in the log")
     assert secured.server.process.poll() is None
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_terminal_that_is_closed_ends_no_process(tmp_path: Path) -> None:
+def test_closed_terminal_ends_no_process(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         wait_until(lambda: '"ready"' in server.log_text(), "all processes are ready")
         processes = children_of(server)
-        # To all of them, as the kernel does.
+        # To the whole process group, as the kernel does.
         os.killpg(server.process.pid, signal.SIGHUP)
         wait_until(lambda: "settings reloaded" in server.log_text(), "the settings are reloaded")
         assert ask(server).status == 403

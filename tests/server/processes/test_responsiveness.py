@@ -4,17 +4,17 @@ from lakebed.server.processes.responsiveness import TICK_SECONDS, UNRESPONSIVE_S
 
 
 def silent(pulse: Pulse, seconds: float) -> Pulse:
-    """The pulse after so much silence, looked at as often as it should be."""
+    """The pulse after this many seconds without a heartbeat, observed at every tick."""
     for _ in range(round(seconds / TICK_SECONDS)):
         pulse.observe(pulse.beats, TICK_SECONDS)
     return pulse
 
 
-def test_a_process_that_is_busy_for_two_seconds_responds() -> None:
+def test_process_that_is_busy_for_two_seconds_is_responsive() -> None:
     assert silent(Pulse(7), 2).is_responsive
 
 
-def test_a_process_that_is_silent_for_longer_does_not_respond_until_its_next_heartbeat() -> None:
+def test_process_without_heartbeats_is_unresponsive_until_its_next_one() -> None:
     pulse = silent(Pulse(7), UNRESPONSIVE_SECONDS)
     seen = [pulse.is_responsive]
     pulse.observe(8, TICK_SECONDS)
@@ -22,12 +22,12 @@ def test_a_process_that_is_silent_for_longer_does_not_respond_until_its_next_hea
     assert seen == [False, True]
 
 
-def test_silence_is_noticed_within_five_seconds() -> None:
-    # A heartbeat just before a tick, ticks that are late by as much as they are apart.
+def test_missing_heartbeats_are_detected_within_five_seconds() -> None:
+    # A heartbeat just before a tick, with every tick late by one interval.
     assert UNRESPONSIVE_SECONDS + 3 * TICK_SECONDS <= 5
 
 
-def test_a_pause_of_the_whole_machine_is_no_silence_of_its_processes() -> None:
+def test_pause_of_the_machine_does_not_count_as_missing_heartbeats() -> None:
     pulse = Pulse(7)
     pulse.observe(7, 3600.0)
     assert pulse.is_responsive

@@ -12,7 +12,7 @@ def failed(starts: StartHistory, times: int, failure: Unavailable | Corrupted | 
     return starts
 
 
-def test_pauses_grow_with_every_failed_start_to_a_bound() -> None:
+def test_pause_grows_with_each_failed_start_up_to_a_limit() -> None:
     starts, pauses = StartHistory(takes_connections=False), []
     for _ in range(8):
         starts.fail(None)
@@ -21,39 +21,39 @@ def test_pauses_grow_with_every_failed_start_to_a_bound() -> None:
     assert failed(starts, 5000).pause_seconds == 10.0
 
 
-def test_one_that_is_ready_begins_the_pauses_anew() -> None:
+def test_ready_process_resets_the_pause() -> None:
     starts = failed(StartHistory(takes_connections=False), 4)
     starts.begin()
     starts.fail(None)
     assert starts.pause_seconds == 0.5
 
 
-def test_who_lived_long_is_replaced_at_once_and_who_did_not_after_a_pause() -> None:
+def test_process_is_restarted_immediately_only_after_a_long_run() -> None:
     assert (pause_after_life(0.1), pause_after_life(60)) == (0.5, 0.0)
 
 
 @pytest.mark.parametrize("failure", [None, Corrupted("it is damaged")])
-def test_a_role_that_never_began_is_given_up(failure: Corrupted | None) -> None:
+def test_role_that_never_started_is_given_up(failure: Corrupted | None) -> None:
     starts = failed(StartHistory(takes_connections=False), FAILED_STARTS - 1, failure)
     assert not starts.is_hopeless(others_serve=True)
     starts.fail(failure)
     assert starts.is_hopeless(others_serve=True)
 
 
-def test_a_role_that_waits_for_what_may_pass_is_neither_given_up_nor_waited_for() -> None:
+def test_role_with_temporary_errors_is_neither_given_up_nor_awaited() -> None:
     starts = failed(StartHistory(takes_connections=False), 100, Unavailable("the store is away"))
     assert starts.is_settled
     assert not starts.is_hopeless(others_serve=True)
 
 
-def test_a_role_that_once_began_is_tried_for_ever() -> None:
+def test_role_that_once_started_is_retried_forever() -> None:
     starts = StartHistory(takes_connections=False)
     starts.begin()
     assert not failed(starts, 100).is_hopeless(others_serve=True)
 
 
 @pytest.mark.parametrize("failure", [None, Unavailable("the store is away")])
-def test_workers_are_given_up_when_none_serves(failure: Unavailable | None) -> None:
+def test_workers_are_given_up_if_none_serves(failure: Unavailable | None) -> None:
     starts = StartHistory(takes_connections=True)
     starts.begin()
     failed(starts, FAILED_STARTS, failure)
@@ -61,7 +61,7 @@ def test_workers_are_given_up_when_none_serves(failure: Unavailable | None) -> N
     assert not starts.is_hopeless(others_serve=True)
 
 
-def test_a_role_is_waited_for_until_it_has_begun() -> None:
+def test_role_is_awaited_until_it_has_started() -> None:
     starts = StartHistory(takes_connections=False)
     assert not starts.is_settled
     starts.fail(None)
@@ -70,7 +70,7 @@ def test_a_role_is_waited_for_until_it_has_begun() -> None:
     assert starts.is_settled
 
 
-def test_three_ends_within_a_minute_are_a_loop_until_the_minute_is_over() -> None:
+def test_three_exits_within_a_minute_are_a_restart_loop_until_the_minute_is_over() -> None:
     deaths = ExitHistory()
     for now in (0.0, 10.0):
         deaths.add(now)

@@ -1,4 +1,4 @@
-"""`/health/ready` of a real server, and its roles."""
+"""`/health/ready` of a real server, by the readiness of its roles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 def readiness(port: int) -> tuple[int, bytes]:
-    """What is answered; nothing while no worker is there."""
+    """Status and body of the readiness request; zero and empty while no worker runs."""
     try:
         with Connection(port) as connection:
             answer = connection.ask(plain("GET", "/health/ready"))
@@ -34,7 +34,7 @@ def test_a_server_whose_event_process_restarts_in_a_loop_is_not_ready(tmp_path: 
     command = broken_server(WAITING, tmp_path / "data", port)
     with log.open("wb") as output, subprocess.Popen(command, stderr=output, start_new_session=True) as process:
         try:
-            wait_until(lambda: log.read_text().count("the store is away") > 3, "it was tried again and again")
+            wait_until(lambda: log.read_text().count("the store is away") > 3, "the start is retried")
             wait_until(lambda: readiness(port)[1].startswith(b"not ready: event delivery: restarts"), "not ready")
             assert readiness(port)[0] == 503
         finally:
@@ -59,7 +59,7 @@ def test_a_server_is_not_ready_before_its_streams_are(tmp_path: Path) -> None:
         server.kill()
 
 
-def test_a_server_whose_event_process_was_killed_once_is_ready_again_when_it_is_replaced(tmp_path: Path) -> None:
+def test_server_is_ready_again_once_its_killed_event_process_is_replaced(tmp_path: Path) -> None:
     server = launch_server(tmp_path / "data", workers=1)
     try:
         wait_until(lambda: readiness(server.port)[0] == 200, "the server is ready")

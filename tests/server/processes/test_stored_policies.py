@@ -1,4 +1,4 @@
-"""A policy with an unknown action that an earlier release stored: named at start, and in force as it was."""
+"""A policy with an unknown action, stored by an earlier release: the server warns of it and still enforces it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_server_warns_of_unknown_actions_when_it_starts(
     server = start_server(data)
     try:
         wait_until(lambda: "s3:DeletObject" in server.log_text(), "a warning")
-        told = [line for line in map(json.loads, server.log_text().splitlines()) if "s3:DeletObject" in str(line)]
-        assert [(line["level"], line["principal"], line["policy"]) for line in told] == [("warning", "bob", "old")]
+        warnings = [line for line in map(json.loads, server.log_text().splitlines()) if "s3:DeletObject" in str(line)]
+        assert [(line["level"], line["principal"], line["policy"]) for line in warnings] == [("warning", "bob", "old")]
     finally:
         server.stop()

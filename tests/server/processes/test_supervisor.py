@@ -38,7 +38,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server of one's own, to be hurt: it answers from its first worker on, so its others are waited for."""
+    """A separate server whose processes are killed. It is ready with one worker, so wait for all of them."""
     with running_server(tmp_path / "data") as running:
         wait_until(lambda: '"ready"' in running.log_text(), "all workers are ready")
         yield running
@@ -57,13 +57,13 @@ def put(server: RunningServer, target: str, body: bytes) -> None:
 
 
 def run_to_its_end(*flags: str, data: Path) -> subprocess.CompletedProcess[str]:
-    """A server that cannot start: how it ended."""
+    """Run a server that cannot start, until it exits."""
     command = [sys.executable, "-m", "lakebed", "serve", "--data", str(data), "--workers", "2"]
     return subprocess.run([*command, *flags], capture_output=True, text=True, timeout=60, check=False)
 
 
 def complaint(ended: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a server says of why it does not start."""
+    """The error line of a server that did not start."""
     assert ended.returncode == 2, ended.stderr
     lines = ended.stderr.splitlines()
     assert lines[-1].startswith("lakebed: ")
@@ -71,7 +71,7 @@ def complaint(ended: subprocess.CompletedProcess[str]) -> str:
     return lines[-1]
 
 
-# -- its workers -----------------------------------------------------------------------------------------------------
+# -- workers ---------------------------------------------------------------------------------------------------------
 
 
 def test_connections_go_to_the_workers_in_turn(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_connections_go_to_the_workers_in_turn(tmp_path: Path) -> None:
     assert sorted(Counter(worker_of(answer) for answer in answers).values()) == [10, 10, 10]
 
 
-def test_a_killed_worker_is_replaced_and_the_others_go_on(server: RunningServer) -> None:
+def test_killed_worker_is_replaced_and_the_others_keep_serving(server: RunningServer) -> None:
     make_bucket(server)
     put(server, "/bucket/key", b"still there")
     before = workers_of(server)
@@ -94,39 +94,39 @@ def test_a_killed_worker_is_replaced_and_the_others_go_on(server: RunningServer)
         assert [(answer.status, answer.body) for answer in answers] == [(200, b"still there")] * 10
         wait_until(lambda: len(workers_of(server)) == 2, "a replacement")
         assert len(workers_of(server) & before) == 1
-        assert sorted([goes_on(one), goes_on(other)]) == [False, True]
+        assert sorted([is_served(one), is_served(other)]) == [False, True]
     wait_until(lambda: worker_of(ask(server)) not in serving, "an answer of the replacement")
 
 
-def goes_on(connection: Connection) -> bool:
+def is_served(connection: Connection) -> bool:
     try:
         return connection.ask(plain("GET")).status == 403
     except ConnectionError:
         return False
 
 
-def test_a_server_of_one_worker_survives_its_death(tmp_path: Path) -> None:
+def test_server_survives_the_death_of_its_only_worker(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", workers=1) as server:
         for _ in range(3):
             (victim,) = workers_of(server)
             kill_worker(victim)
-            # Nobody is there to take it: it waits for the replacement.
+            # No worker runs: the connection waits for the replacement.
             assert ask(server).status == 403
 
 
-def test_a_worker_that_hangs_does_not_keep_the_others_from_work(server: RunningServer) -> None:
+def test_hung_worker_does_not_block_the_others(server: RunningServer) -> None:
     stopped = min(workers_of(server))
     os.kill(stopped, signal.SIGSTOP)
     try:
         waiting = []
-        # More than its channel holds: then the supervisor itself would wait.
+        # More connections than the channel holds: a blocking send would block the supervisor.
         for _ in range(700):
             connection = socket.create_connection(("127.0.0.1", server.port), 20)
             connection.sendall(plain("GET"))
             connection.setblocking(False)
             waiting.append(connection)
         wait_until(lambda: sum(map(is_answered, waiting)) >= 350, "the answers of the other worker")
-        # Its channel is full now, so that this goes to the other one, whose turn it ever is.
+        # The channel of the hung worker is full, so this connection goes to the other one.
         assert ask(server).status == 403
     finally:
         os.kill(stopped, signal.SIGCONT)
@@ -141,10 +141,10 @@ def is_answered(connection: socket.socket) -> bool:
         return False
 
 
-# -- its end ---------------------------------------------------------------------------------------------------------
+# -- shutdown --------------------------------------------------------------------------------------------------------
 
 
-def test_a_stop_lets_uploads_and_downloads_finish_and_closes_the_idle(tmp_path: Path) -> None:
+def test_stop_finishes_uploads_and_downloads_and_closes_idle_connections(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data")
     make_bucket(server)
     large = os.urandom(MIB) * 24
@@ -175,7 +175,7 @@ def test_a_stop_lets_uploads_and_downloads_finish_and_closes_the_idle(tmp_path: 
         assert ask(again, signer(again).request("GET", "/bucket/late")).body == body
 
 
-def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
+def test_stop_ends_after_its_grace_period(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data", "--set", "server.shutdown_grace=0.2s")
     make_bucket(server)
     workers = children_of(server)
@@ -188,7 +188,7 @@ def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
     assert "connections did not finish in time" in server.log_text()
 
 
-def test_a_second_word_to_stop_ends_it_at_once(tmp_path: Path) -> None:
+def test_second_stop_signal_ends_the_server_immediately(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data", "--set", "server.shutdown_grace=1h")
     make_bucket(server)
     workers = children_of(server)
@@ -202,7 +202,7 @@ def test_a_second_word_to_stop_ends_it_at_once(tmp_path: Path) -> None:
     wait_ended(workers)
 
 
-def test_ctrl_c_in_a_terminal_ends_it_in_order(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_terminal_stops_the_server_gracefully(tmp_path: Path) -> None:
     server = start_server(tmp_path / "data")
     workers = children_of(server)
     os.killpg(server.process.pid, signal.SIGINT)
@@ -211,7 +211,7 @@ def test_ctrl_c_in_a_terminal_ends_it_in_order(tmp_path: Path) -> None:
     assert "Traceback" not in server.log_text()
 
 
-def test_workers_whose_supervisor_was_killed_end_by_themselves(tmp_path: Path) -> None:
+def test_workers_exit_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     server = start_server(tmp_path / "data", environment={"TMPDIR": str(scratch)})
@@ -235,12 +235,10 @@ def test_an_ended_server_leaves_nothing_in_the_temporary_folder(tmp_path: Path) 
     assert list(scratch.iterdir()) == []
 
 
-# -- its start -------------------------------------------------------------------------------------------------------
+# -- startup ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_log_says_when_it_is_ready_and_where(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_startup_log_has_readiness_and_address(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     started = time.monotonic()
     server = start_server(tmp_path / "data")
     record_property("start_to_ready_seconds", round(time.monotonic() - started, 2))
@@ -253,19 +251,19 @@ def test_the_log_says_when_it_is_ready_and_where(
         assert server.stop() == 0
 
 
-def test_a_port_in_use_is_said_in_one_line(server: RunningServer, tmp_path: Path) -> None:
+def test_port_in_use_is_a_one_line_error(server: RunningServer, tmp_path: Path) -> None:
     ended = run_to_its_end("--listen", f"127.0.0.1:{server.port}", data=tmp_path / "other")
     assert f"127.0.0.1:{server.port}" in complaint(ended)
     assert "the port is in use" in complaint(ended)
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_an_address_that_is_not_this_machine_s_is_said_in_one_line(tmp_path: Path) -> None:
+def test_address_of_another_machine_is_a_one_line_error(tmp_path: Path) -> None:
     ended = run_to_its_end("--listen", "192.0.2.1:9000", "--insecure-http", data=tmp_path / "data")
     assert "server.listen" in complaint(ended)
 
 
-def test_a_damaged_metadata_file_is_said_in_one_line_and_not_tried_again(tmp_path: Path) -> None:
+def test_damaged_metadata_file_is_a_one_line_error_without_a_retry(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "meta.db").write_bytes(os.urandom(100_000))
@@ -274,7 +272,7 @@ def test_a_damaged_metadata_file_is_said_in_one_line_and_not_tried_again(tmp_pat
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_metadata_of_a_newer_release_is_said_in_one_line(tmp_path: Path) -> None:
+def test_metadata_of_a_newer_release_is_a_one_line_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_server(data) as server:
         server.stop()
@@ -287,7 +285,7 @@ def test_metadata_of_a_newer_release_is_said_in_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("place", ["parent/data", "parent/data/bytes", "parent"])
-def test_a_file_in_the_way_of_the_data_folder_is_named_in_one_line(tmp_path: Path, place: str) -> None:
+def test_file_in_place_of_the_data_folder_is_a_one_line_error(tmp_path: Path, place: str) -> None:
     file = tmp_path / place
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("a file where a folder should be")
@@ -296,8 +294,8 @@ def test_a_file_in_the_way_of_the_data_folder_is_named_in_one_line(tmp_path: Pat
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a server as somebody else")
-def test_a_data_folder_of_somebody_else_is_said_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a server as another user")
+def test_data_folder_of_another_user_is_a_one_line_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     code = f"""
@@ -313,7 +311,7 @@ sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{free_po
 
 
 def broken_server(setup: str, data: Path, port: int, *flags: str) -> list[str]:
-    """A server in which something was broken first. It tries again sooner than others, to be done sooner."""
+    """The command of a server with an injected fault and short restart pauses."""
     code = f"""
 import os, sys
 from lakebed.cli import main
@@ -329,7 +327,7 @@ sys.exit(main(["serve", "--data", {str(data)!r}, "--listen", "127.0.0.1:{port}",
 
 
 @pytest.mark.parametrize("role", ["worker", "deliveries"])
-def test_a_role_that_crashes_whenever_it_is_started_ends_the_server(tmp_path: Path, role: str) -> None:
+def test_role_that_crashes_at_every_start_ends_the_server(tmp_path: Path, role: str) -> None:
     command = broken_server(f"{role}.serve = crash", tmp_path / "data", free_port())
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
@@ -341,7 +339,7 @@ def test_a_role_that_crashes_whenever_it_is_started_ends_the_server(tmp_path: Pa
     assert '"ready"' not in ended.stderr
 
 
-def test_a_process_that_is_killed_whenever_it_is_started_ends_the_server(tmp_path: Path) -> None:
+def test_process_that_is_killed_at_every_start_ends_the_server(tmp_path: Path) -> None:
     setup = "deliveries.serve = lambda _: os.kill(os.getpid(), 11)"
     command = broken_server(setup, tmp_path / "data", free_port())
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -349,7 +347,7 @@ def test_a_process_that_is_killed_whenever_it_is_started_ends_the_server(tmp_pat
     assert ended.stderr.splitlines()[-1].endswith("process=lakebed-events starts=5 error=killed by SIGSEGV")
 
 
-def test_what_keeps_deliveries_from_the_first_start_is_said_in_one_line(tmp_path: Path) -> None:
+def test_permanent_error_at_the_first_start_of_deliveries_is_one_line(tmp_path: Path) -> None:
     setup = """
 def broken(*_): raise Corrupted("it is damaged")
 deliveries.serve = broken"""
@@ -371,8 +369,10 @@ def once(context):
 deliveries.serve = once"""
 
 
-@pytest.mark.parametrize(("setup", "told"), [(WAITING, "the store is away"), (BEGUN_ONCE, "RuntimeError: a bug")])
-def test_deliveries_that_fail_of_what_may_pass_or_once_began_stop_nobody(tmp_path: Path, setup: str, told: str) -> None:
+@pytest.mark.parametrize(("setup", "error"), [(WAITING, "the store is away"), (BEGUN_ONCE, "RuntimeError: a bug")])
+def test_delivery_process_is_restarted_after_temporary_errors_or_a_successful_start(
+    tmp_path: Path, setup: str, error: str
+) -> None:
     port, log = free_port(), tmp_path / "log"
     command = broken_server(setup, tmp_path / "data", port)
     with (
@@ -380,7 +380,7 @@ def test_deliveries_that_fail_of_what_may_pass_or_once_began_stop_nobody(tmp_pat
         subprocess.Popen(command, cwd=tmp_path, stderr=output, start_new_session=True) as process,
     ):
         try:
-            wait_until(lambda: log.read_text().count(told) > 6, "it was tried again and again")
+            wait_until(lambda: log.read_text().count(error) > 6, "the start is retried")
             wait_until(lambda: '"ready"' in log.read_text(), "the server is ready")
             assert "event delivery process ended, restarting it" in log.read_text()
             with Connection(port) as connection:
@@ -392,7 +392,7 @@ def test_deliveries_that_fail_of_what_may_pass_or_once_began_stop_nobody(tmp_pat
             process.kill()
 
 
-def test_beyond_this_machine_plain_http_needs_a_word(tmp_path: Path) -> None:
+def test_plain_http_beyond_loopback_requires_a_setting(tmp_path: Path) -> None:
     ended = run_to_its_end("--listen", f"0.0.0.0:{free_port()}", data=tmp_path / "data")
     assert "--insecure-http" in complaint(ended)
     port = free_port()
@@ -404,15 +404,15 @@ def test_beyond_this_machine_plain_http_needs_a_word(tmp_path: Path) -> None:
         server.kill()
 
 
-# -- its limits ------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_connections_over_the_limit_are_told_to_come_back(tmp_path: Path) -> None:
+def test_connections_over_the_limit_get_503(tmp_path: Path) -> None:
     with running_server(tmp_path / "data", "--set", "server.max_connections=6") as server, ExitStack() as open_ones:
         kept: list[Connection] = []
 
         def six_are_in() -> bool:
-            # Those that asked whether the server was ready may still be closing on its side, and count until then.
+            # Connections of readiness requests may still be closing, and count until then.
             connection = Connection(server.port)
             if connection.ask(plain("GET")).status == 403:
                 kept.append(open_ones.enter_context(connection))
@@ -420,7 +420,7 @@ def test_connections_over_the_limit_are_told_to_come_back(tmp_path: Path) -> Non
                 connection.close()
             return len(kept) == 6
 
-        wait_until(six_are_in, "six connections at once")
+        wait_until(six_are_in, "six open connections")
         with Connection(server.port) as refused:
             answer = refused.ask(plain("GET"))
             assert (answer.status, answer.code, answer.headers["connection"]) == (503, "SlowDown", "close")

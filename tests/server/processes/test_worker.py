@@ -81,12 +81,12 @@ def test_health_is_served_over_tls_and_plain_http_is_refused(
         plain.sendall(b"GET /health/ready HTTP/1.1\r\nHost: h\r\n\r\n")
         with plain.makefile("rb") as response:
             assert response.readline() == b"HTTP/1.1 400 Bad Request\r\n"
-            assert b"https://" in response.read(), "the answer names the scheme, and the connection ends"
+            assert b"https://" in response.read(), "the response names the scheme, and the connection is closed"
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_certificate_that_cannot_be_used_keeps_the_server_from_starting(tmp_path: Path) -> None:
+def test_unusable_certificate_prevents_the_start(tmp_path: Path) -> None:
     flags = (f"--set=server.tls_cert={tmp_path}/absent.pem", f"--set=server.tls_key={tmp_path}/absent.pem")
     server = launch_server(tmp_path / "data", *flags, port=free_port())
     assert server.process.wait(timeout=60) == 2

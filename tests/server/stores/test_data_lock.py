@@ -1,4 +1,4 @@
-"""One server on a data folder."""
+"""The lock that allows one server per data folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_pause(seconds: float) -> None:
     raise AssertionError(f"waited for {seconds} s")
 
 
-def test_of_two_servers_one_has_the_folder_and_the_other_is_told_who(tmp_path: Path) -> None:
+def test_second_server_is_refused_with_the_holder_of_the_lock(tmp_path: Path) -> None:
     with DataFolderLock.acquire(tmp_path, "127.0.0.1:9000", pause=no_pause):
         with pytest.raises(StateConflict) as refusal:
             DataFolderLock.acquire(tmp_path, "127.0.0.1:9001", patience_seconds=0)
@@ -37,7 +37,7 @@ def test_of_two_servers_one_has_the_folder_and_the_other_is_told_who(tmp_path: P
     DataFolderLock.acquire(tmp_path, "127.0.0.1:9001", pause=no_pause).close()
 
 
-def test_a_folder_that_becomes_free_while_it_is_waited_for_is_taken(tmp_path: Path) -> None:
+def test_lock_released_during_the_wait_is_acquired(tmp_path: Path) -> None:
     first = DataFolderLock.acquire(tmp_path, "127.0.0.1:9000")
     pauses: list[float] = []
 
@@ -49,7 +49,7 @@ def test_a_folder_that_becomes_free_while_it_is_waited_for_is_taken(tmp_path: Pa
     assert len(pauses) == 1
 
 
-def test_a_holder_that_has_not_said_who_it_is_is_refused_all_the_same(tmp_path: Path) -> None:
+def test_lock_without_a_recorded_holder_still_excludes(tmp_path: Path) -> None:
     with (tmp_path / LOCK_FILE).open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(StateConflict, match="in use by another server"):
@@ -67,7 +67,7 @@ def test_a_forked_child_that_closes_the_lock_does_not_release_it(tmp_path: Path)
             DataFolderLock.acquire(tmp_path, "127.0.0.1:9001", patience_seconds=0)
 
 
-def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_is_named_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(37, "No locks available")
 
@@ -77,7 +77,7 @@ def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("below", ["", "below/it"])
-def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, below: str) -> None:
+def test_file_in_place_of_the_folder_is_named(tmp_path: Path, below: str) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(InvalidSetting) as refused:
@@ -91,7 +91,7 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, below: str) -> N
 
 
 def second_server(first: RunningServer, *flags: str) -> RunningServer:
-    """One more on the same folder, with a log of its own."""
+    """Start another server on the same folder, with a separate log."""
     link = first.data.parent / "second"
     link.symlink_to(first.data, target_is_directory=True)
     return launch_server(link, *flags, environment=first.environment)
@@ -113,9 +113,7 @@ def test_a_second_server_on_a_data_folder_refuses_to_start(tmp_path: Path) -> No
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_second_server_on_a_data_folder_is_refused_with_its_metadata_in_postgres_too(
-    tmp_path: Path, postgres_dsn: str
-) -> None:
+def test_second_server_on_a_data_folder_is_refused_with_metadata_in_postgres(tmp_path: Path, postgres_dsn: str) -> None:
     with running_server(tmp_path / "data", LAKEBED_META__URL=postgres_dsn) as first:
         second = second_server(first)
         try:
@@ -126,14 +124,14 @@ def test_a_second_server_on_a_data_folder_is_refused_with_its_metadata_in_postgr
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_killed_supervisor_leaves_no_lock_though_a_child_lives_on(tmp_path: Path) -> None:
+def test_killed_supervisor_releases_the_lock_while_a_child_still_runs(tmp_path: Path) -> None:
     first = start_server(tmp_path / "data", "--set", "server.shutdown_grace=1h")
     signer = Signer(f"127.0.0.1:{first.port}")
     assert ask(first, signer.request("PUT", "/bucket")).status == 200
     assert ask(first, signer.request("PUT", "/bucket/large", body=bytes(32 * 1024 * 1024))).status == 200
     left = children_of(first)
     with Connection(first.port) as downloading:
-        # The worker that has begun to answer ends after the client took it all.
+        # The worker that is sending a response exits once the client has read all of it.
         downloading.send(signer.request("GET", "/bucket/large"))
         assert downloading._until(b"\r\n\r\n").startswith(b"HTTP/1.1 200")
         first.process.kill()
@@ -146,13 +144,13 @@ def test_a_killed_supervisor_leaves_no_lock_though_a_child_lives_on(tmp_path: Pa
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_server_waits_for_the_one_that_is_just_ending(tmp_path: Path) -> None:
+def test_server_waits_for_its_predecessor_to_exit(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     lock = DataFolderLock.acquire(data, "127.0.0.1:9000")
     server = launch_server(data)
     try:
-        # It has opened the file, and finds it locked.
+        # The server has opened the file and found it locked.
         wait_until(lambda: str(data / LOCK_FILE) in open_files(server.process.pid), "the server has the lock file open")
         lock.close()
         wait_until(lambda: '"ready"' in server.log_text(), "the server is ready")
@@ -173,7 +171,7 @@ def open_files(pid: int) -> set[str]:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_commands_that_open_the_data_folder_work_beside_a_server(tmp_path: Path) -> None:
+def test_commands_work_on_the_data_folder_of_a_running_server(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         for words in (("credentials",), ("user", "create", "ana"), ("user", "list"), ("token-key", "list")):
             command = [sys.executable, "-m", "lakebed", *words, "--data", str(server.data)]

@@ -32,7 +32,7 @@ def start(data: Path) -> Identity:
     return establish_identity(settings_for(data))
 
 
-def test_the_first_start_makes_secrets_that_only_their_owner_can_read(tmp_path: Path) -> None:
+def test_first_start_creates_secrets_that_only_their_owner_can_read(tmp_path: Path) -> None:
     identity = start(tmp_path / "new" / "data")
     assert identity.secrets_path == tmp_path / "new" / "data" / SECRETS_FILE
     assert stat.S_IMODE(identity.secrets_path.stat().st_mode) == 0o600
@@ -73,28 +73,30 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
     assert [entry.name for entry in (tmp_path / "data").iterdir()] == [SECRETS_FILE]
 
 
-def test_whoever_comes_second_takes_the_first_one_s_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_first_starts_use_the_secrets_that_were_written_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = start(tmp_path / "first")
 
-    def link_after_somebody_else(source: Path, target: Path) -> None:
+    def link_after_another_process(source: Path, target: Path) -> None:
         target.write_bytes((tmp_path / "first" / SECRETS_FILE).read_bytes())
         target.chmod(0o600)
         raise FileExistsError
 
-    monkeypatch.setattr("os.link", link_after_somebody_else)
+    monkeypatch.setattr("os.link", link_after_another_process)
     second = start(tmp_path / "second")
     assert second.root_secret_key == first.root_secret_key
     assert [entry.name for entry in (tmp_path / "second").iterdir()] == [SECRETS_FILE]
 
 
-def test_settings_replace_the_generated_root(tmp_path: Path) -> None:
+def test_settings_override_the_generated_root_credential(tmp_path: Path) -> None:
     identity = establish_identity(settings_for(tmp_path, root=RootSettings("admin", Secret("long-enough"))))
     assert (identity.root_access_key, identity.root_secret_key) == ("admin", Secret("long-enough"))
     assert not identity.root_is_generated
     assert identity.active_key_id.startswith("generated-")
 
 
-def test_root_calls_with_the_identity_s_key(tmp_path: Path) -> None:
+def test_root_authenticates_with_the_key_of_the_identity(tmp_path: Path) -> None:
     identity = start(tmp_path)
     root = root_credential(identity)
     assert (root.access_key_id, root.secret) == (identity.root_access_key, identity.root_secret_key)
@@ -103,7 +105,7 @@ def test_root_calls_with_the_identity_s_key(tmp_path: Path) -> None:
     assert root.principal.key.id == identity.root_access_key
 
 
-def test_no_file_is_made_when_settings_give_everything(tmp_path: Path) -> None:
+def test_no_secrets_file_is_written_when_settings_have_all_secrets(tmp_path: Path) -> None:
     given = settings_for(
         tmp_path / "data", root=RootSettings("admin", Secret("long-enough")), keys={"own": OWN_KEY_TEXT}
     )
@@ -121,7 +123,7 @@ def test_a_generated_master_key_stays_readable_beside_keys_of_the_settings(tmp_p
     assert after.master_keys == {"own": OWN_KEY, **before.master_keys}
 
 
-def test_secrets_that_others_can_read_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_secrets_readable_by_others_are_refused_with_the_remedy(tmp_path: Path) -> None:
     start(tmp_path)
     (tmp_path / SECRETS_FILE).chmod(0o640)
     with pytest.raises(InvalidSetting, match=r"chmod 600 .*secrets\.json"):
@@ -139,7 +141,7 @@ def test_secrets_that_others_can_read_are_refused_with_the_remedy(tmp_path: Path
         lambda text: json.dumps({"format": 1}),
     ],
 )
-def test_damaged_secrets_are_never_made_anew(tmp_path: Path, change: object) -> None:
+def test_damaged_secrets_are_not_regenerated(tmp_path: Path, change: object) -> None:
     start(tmp_path)
     path = tmp_path / SECRETS_FILE
     assert callable(change)
@@ -150,7 +152,7 @@ def test_damaged_secrets_are_never_made_anew(tmp_path: Path, change: object) -> 
     assert path.read_bytes() == damaged
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"^server\.data: cannot write the folder\. path=/proc/.* reason="):
         start(Path("/proc/no-such-folder"))
 

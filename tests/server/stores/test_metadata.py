@@ -15,7 +15,7 @@ from tests.fixtures.descriptors import open_descriptors, opened_since
 KEYS = MasterKeys({"one": b"1" * 32}, active="one")
 
 
-async def test_without_a_url_the_store_is_a_file_of_the_data_folder_with_the_schema(tmp_path: Path) -> None:
+async def test_default_store_is_a_file_in_the_data_folder_with_the_schema(tmp_path: Path) -> None:
     store = await open_metadata(Settings(server=ServerSettings(data=tmp_path / "data")), KEYS)
     try:
         assert store.dialect == "sqlite"
@@ -25,26 +25,26 @@ async def test_without_a_url_the_store_is_a_file_of_the_data_folder_with_the_sch
         await store.close()
 
 
-async def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+async def test_data_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Unavailable, match=r"cannot create the data folder\. path=.*file"):
         await open_metadata(Settings(server=ServerSettings(data=tmp_path / "file" / "data")), KEYS)
 
 
-async def test_a_database_that_is_not_there_is_unavailable_and_its_password_untold() -> None:
+async def test_absent_database_is_unavailable_and_its_password_is_hidden() -> None:
     settings = Settings(meta=MetaSettings(url=Secret("postgresql://lake:sesame@127.0.0.1:1/lake")))
     with pytest.raises(Unavailable) as caught:
         await open_metadata(settings, KEYS)
     assert "sesame" not in str(caught.value)
 
 
-async def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_library_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'lakebed\[postgres\]'"):
         await open_metadata(Settings(meta=MetaSettings(url=Secret("postgresql://db/lake"))), KEYS)
 
 
-async def test_a_store_written_with_another_key_is_not_left_open(tmp_path: Path) -> None:
+async def test_store_encrypted_with_another_key_is_closed(tmp_path: Path) -> None:
     settings = Settings(server=ServerSettings(data=tmp_path / "data"))
     await (await open_metadata(settings, KEYS)).close()
     before = open_descriptors()

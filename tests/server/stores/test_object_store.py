@@ -1,4 +1,4 @@
-"""Servers whose object store is another deployment's, empty or away."""
+"""Servers whose object store belongs to another deployment, is empty, or is unavailable."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 BODY = b"3 MB" * 750_000
 EAGER = {"LAKEBED_OBJECTS__ORPHAN_WINDOW": "1s", "LAKEBED_OBJECTS__SWEEP_INTERVAL": "1s"}
-"""As many sweeps as can be, which take everything that nothing refers to."""
+"""Sweeps as often as possible, and deletes every unreferenced blob."""
 
 
 def refusal(data: Path, environment: Mapping[str, str]) -> str:
-    """Why a server does not start."""
+    """Start a server that must fail; its error."""
     server = launch_server(data, environment=environment)
     try:
         assert server.process.wait(timeout=GUARD_SECONDS) == 2, server.log_text()
@@ -50,7 +50,7 @@ def refusal(data: Path, environment: Mapping[str, str]) -> str:
 
 @contextmanager
 def serving(data: Path, environment: Mapping[str, str], workers: int = 2) -> Iterator[RunningServer]:
-    """A server with these settings, for the time of a block."""
+    """Run a server with these settings."""
     server = start_server(data, workers=workers, environment=environment)
     try:
         yield server
@@ -71,7 +71,7 @@ def is_intact(server: RunningServer) -> bool:
 
 
 OLD_BLOB = BlobId("0" * 32)
-"""By its name as old as can be."""
+"""An id with the oldest possible timestamp."""
 
 LeaveOrphan = Callable[[], None]
 
@@ -98,13 +98,13 @@ def in_bucket(minio: MinioServer, bucket: str) -> LeaveOrphan:
 
 
 def wait_for_a_sweep(server: RunningServer, leave_orphan: LeaveOrphan) -> None:
-    """Wait until the server has swept its store: an orphan goes."""
+    """Wait until the server has swept its store and deleted an orphan."""
     leave_orphan()
     wait_until(lambda: "orphan blobs deleted" in server.log_text(), "an orphan is deleted")
 
 
 def on(minio: MinioServer, bucket: str, **more: str) -> dict[str, str]:
-    """Settings of a server on a bucket of MinIO."""
+    """Settings for an object store in a bucket of MinIO."""
     return {
         "LAKEBED_STORAGE__KIND": "s3",
         "LAKEBED_STORAGE__S3__BUCKET": bucket,
@@ -118,7 +118,7 @@ def on(minio: MinioServer, bucket: str, **more: str) -> dict[str, str]:
     }
 
 
-def test_lost_metadata_does_not_cost_the_objects_in_a_folder(tmp_path: Path) -> None:
+def test_lost_metadata_does_not_delete_objects_in_a_folder(tmp_path: Path) -> None:
     data, kept = tmp_path / "data", tmp_path / "kept"
     with serving(data, EAGER) as server:
         put(server)
@@ -151,7 +151,7 @@ def test_two_servers_with_different_metadata_do_not_share_a_bucket(tmp_path: Pat
         assert is_intact(production)
 
 
-def test_a_forgotten_database_address_does_not_cost_the_objects_in_a_bucket(
+def test_missing_database_url_does_not_delete_objects_in_a_bucket(
     tmp_path: Path, minio: MinioServer, postgres_dsn: str
 ) -> None:
     bucket = minio.make_bucket()
@@ -165,7 +165,7 @@ def test_a_forgotten_database_address_does_not_cost_the_objects_in_a_bucket(
         assert is_intact(server)
 
 
-def test_two_databases_do_not_share_a_bucket_and_a_lost_one_does_not_cost_the_objects_in_it(
+def test_two_databases_do_not_share_a_bucket_and_losing_one_keeps_its_objects(
     tmp_path: Path, minio: MinioServer, postgres_server: PostgresServer
 ) -> None:
     bucket = minio.make_bucket()
@@ -185,7 +185,7 @@ def test_two_databases_do_not_share_a_bucket_and_a_lost_one_does_not_cost_the_ob
         assert is_intact(server)
 
 
-def test_lost_metadata_does_not_cost_the_logs_of_stream_tables(tmp_path: Path) -> None:
+def test_lost_metadata_does_not_delete_logs_of_stream_tables(tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = EAGER | {"LAKEBED_STREAMS__LISTEN": "127.0.0.1:0"}
     with serving(data, settings) as server:
@@ -193,7 +193,7 @@ def test_lost_metadata_does_not_cost_the_logs_of_stream_tables(tmp_path: Path) -
     log = data / STREAMS_FOLDER / LOGS_FOLDER / "1" / "all" / "0" / "00000000000000000000.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"records")
-    # With another object store, nothing but the folder of streams can tell.
+    # With another object store, only the streams folder shows that the metadata is not its own.
     shutil.rmtree(data / BYTES_FOLDER)
     for file in data.glob("meta.db*"):
         file.unlink()
@@ -203,7 +203,7 @@ def test_lost_metadata_does_not_cost_the_logs_of_stream_tables(tmp_path: Path) -
     assert log.read_bytes() == b"records"
 
 
-def test_another_database_does_not_cost_the_objects_in_a_folder(tmp_path: Path, postgres_dsn: str) -> None:
+def test_another_database_does_not_delete_objects_in_a_folder(tmp_path: Path, postgres_dsn: str) -> None:
     data = tmp_path / "data"
     with serving(data, EAGER | {"LAKEBED_META__URL": postgres_dsn}) as server:
         put(server)
@@ -214,7 +214,7 @@ def test_another_database_does_not_cost_the_objects_in_a_folder(tmp_path: Path, 
         assert is_intact(server)
 
 
-def test_a_store_is_attached_by_command_and_keeps_what_was_in_it(
+def test_attach_command_keeps_the_objects_of_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
@@ -224,12 +224,12 @@ def test_a_store_is_attached_by_command_and_keeps_what_was_in_it(
     for file in data.glob("meta.db*"):
         file.unlink()
     line = refusal(data, EAGER)
-    (theirs,) = re.findall(r"lakebed storage attach --replace ([a-z2-7]{26})", line)
+    (other_deployment,) = re.findall(r"lakebed storage attach --replace ([a-z2-7]{26})", line)
     monkeypatch.setenv("LAKEBED_ROOT_ACCESS_KEY", ROOT_ACCESS_KEY)
     monkeypatch.setenv("LAKEBED_ROOT_SECRET_KEY", ROOT_SECRET_KEY)
     assert main(["storage", "status", "--data", str(data)]) == 1
     assert "belongs to another deployment" in capsys.readouterr().out
-    assert main(["storage", "attach", "--replace", theirs, "--data", str(data)]) == 0
+    assert main(["storage", "attach", "--replace", other_deployment, "--data", str(data)]) == 0
     assert "belongs to this deployment" in capsys.readouterr().out
     blobs = sorted(path for path in (data / BYTES_FOLDER).rglob("*@") if "blobs" in path.parts)
     assert len(blobs) == 1
@@ -300,7 +300,7 @@ def test_a_deleted_bucket_of_the_store_is_not_a_missing_bucket_of_the_client(
         assert text.startswith("not ready: object store: ")
 
 
-def test_a_store_that_is_away_is_answered_before_the_head_of_a_get(tmp_path: Path) -> None:
+def test_get_from_an_unavailable_store_fails_before_the_response_head(tmp_path: Path) -> None:
     binary = find_or_build_minio()
     (tmp_path / "minio").mkdir()
     with ExitStack() as ends:

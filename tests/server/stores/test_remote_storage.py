@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def settings(lakebed_server: RunningServer) -> Iterator[S3StorageSettings]:
-    """A new bucket of another server, as the settings would name it."""
+    """Settings that name a new bucket of another server."""
     client = boto3.client(
         "s3",
         endpoint_url=lakebed_server.endpoint,
@@ -50,7 +50,7 @@ def settings(lakebed_server: RunningServer) -> Iterator[S3StorageSettings]:
         assert all(item["Key"].startswith("below/") for item in stored)
 
 
-async def test_a_store_that_cannot_be_reached_is_named_and_said_to_hold_nothing(
+async def test_unreachable_store_is_named_in_the_error(
     settings: S3StorageSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint = f"http://127.0.0.1:{free_port()}"
@@ -63,8 +63,8 @@ async def test_a_store_that_cannot_be_reached_is_named_and_said_to_hold_nothing(
 
 
 @pytest.mark.parametrize("status", [400, 404])
-async def test_an_endpoint_that_is_no_store_is_named(settings: S3StorageSettings, status: int) -> None:
-    with scripted_server(lambda asked: Answer(status, b"<html>a web page</html>")) as other:
+async def test_endpoint_without_an_s3_store_is_named_in_the_error(settings: S3StorageSettings, status: int) -> None:
+    with scripted_server(lambda request: Answer(status, b"<html>a web page</html>")) as other:
         with pytest.raises(InvalidSetting) as caught:
             await open_remote(dataclasses.replace(settings, endpoint=other.url), SystemClock())
         said = str(caught.value)
@@ -72,7 +72,7 @@ async def test_an_endpoint_that_is_no_store_is_named(settings: S3StorageSettings
         assert f"endpoint={other.url} bucket={settings.bucket}" in said
 
 
-async def test_what_the_store_refuses_is_told_of_the_settings(settings: S3StorageSettings) -> None:
+async def test_errors_of_the_store_name_the_setting(settings: S3StorageSettings) -> None:
     async def refused(**changes: object) -> str:
         with pytest.raises(InvalidSetting) as caught:
             await open_remote(dataclasses.replace(settings, **changes), SystemClock())  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ async def test_what_the_store_refuses_is_told_of_the_settings(settings: S3Storag
     assert (await refused(bucket="B")).startswith("storage.s3.bucket: expected a bucket's name. found='B'")
 
 
-async def test_what_the_settings_name_keeps_bytes_under_its_prefix(settings: S3StorageSettings) -> None:
+async def test_blobs_are_stored_under_the_configured_prefix(settings: S3StorageSettings) -> None:
     storage, _ = await open_remote(settings, SystemClock())
     try:
         await storage.put_if_absent(Key("one"), b"first")
@@ -96,7 +96,7 @@ async def test_what_the_settings_name_keeps_bytes_under_its_prefix(settings: S3S
         await storage.close()
 
 
-async def test_large_bodies_are_written_in_parts_of_the_size_that_was_set(settings: S3StorageSettings) -> None:
+async def test_large_bodies_are_uploaded_in_parts_of_the_configured_size(settings: S3StorageSettings) -> None:
     storage, open_writer = await open_remote(settings, SystemClock())
     body = os.urandom(12 * MIB)
     try:
@@ -111,7 +111,7 @@ async def test_large_bodies_are_written_in_parts_of_the_size_that_was_set(settin
         await storage.close()
 
 
-async def test_a_store_that_is_said_to_know_no_conditions_refuses_them(settings: S3StorageSettings) -> None:
+async def test_store_configured_without_conditional_writes_refuses_them(settings: S3StorageSettings) -> None:
     plain = dataclasses.replace(settings, conditional_put=ConditionalPut.DISABLED)
     storage, _ = await open_remote(plain, SystemClock())
     try:
@@ -121,7 +121,7 @@ async def test_a_store_that_is_said_to_know_no_conditions_refuses_them(settings:
         await storage.close()
 
 
-async def test_a_store_that_is_not_there_is_an_error_of_ours() -> None:
+async def test_absent_store_raises_a_lakebed_error() -> None:
     settings = S3StorageSettings(
         bucket="nowhere",
         endpoint=f"http://127.0.0.1:{free_port()}",

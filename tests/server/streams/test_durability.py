@@ -1,4 +1,4 @@
-"""When records of streams are acknowledged, by the metadata store and the setting."""
+"""When stream records are acknowledged, by metadata store and setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARED = MetaSettings(url=Secret("postgresql://lake@db/lake"))
         (MetaSettings(), True, True),
     ],
 )
-def test_where_servers_can_share_a_store_records_are_uploaded_before_they_are_acknowledged(
+def test_shared_metadata_store_requires_upload_before_acknowledgement(
     meta: MetaSettings, said: bool | None, uploads: bool
 ) -> None:
     assert acks_after_upload(Settings(meta=meta, streams=StreamsSettings(ack_after_upload=said))) is uploads

@@ -1,4 +1,4 @@
-"""What a whole server of streams says of its health and counts of its work, asked as clients ask."""
+"""Cluster health and metrics of a composed streams server, through its protocol calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GET_TABLE_INFO, DROP_TABLE = 1007, 1006
 
 
 class Client:
-    """Somebody who calls, without a connection."""
+    """Calls the handlers without a connection."""
 
     def __init__(self, streams: Streams, identity: Identity, folder: Path) -> None:
         self.streams = streams
@@ -39,7 +39,7 @@ class Client:
         self._caller = Caller(root_credential(identity).principal, request_id="r")
 
         async def max_in_flight() -> None:
-            """There is room."""
+            """Never blocks."""
 
         self._room: Any = SimpleNamespace(acquire_large=max_in_flight, wait_until_read=max_in_flight)
 
@@ -76,12 +76,12 @@ class Client:
         return (await self.ask(PUT, request)).buckets[0]
 
     async def health(self) -> tuple[int, int, ClusterHealthStatus]:
-        """Leaders, those of them that are active, and the colour."""
-        told = await self.ask(HEALTH, pb.GetClusterHealthRequest())
-        return told.num_leader_replicas, told.active_leader_replicas, ClusterHealthStatus(told.status)
+        """Leader replicas, active leader replicas and status."""
+        response = await self.ask(HEALTH, pb.GetClusterHealthRequest())
+        return response.num_leader_replicas, response.active_leader_replicas, ClusterHealthStatus(response.status)
 
-    async def told(self) -> dict[str, str]:
-        """What a scrape has after the next round."""
+    async def samples(self) -> dict[str, str]:
+        """The samples of the next scrape."""
         self._instruments.report_calls(self._counts)
         self._instruments.report(await self.streams.inventory.take())
         lines = self.metrics.render().decode().splitlines()
@@ -101,7 +101,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         made.metrics.close()
 
 
-async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Client, tmp_path: Path) -> None:
+async def test_damaged_log_makes_the_status_red_until_its_table_is_dropped(client: Client, tmp_path: Path) -> None:
     table_id = await client.table("orders", buckets=2)
     assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)
     assert (await client.produce(table_id, plain_batch(3))).error_code == 0
@@ -110,17 +110,17 @@ async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Clien
     (folder / "checkpoint").unlink(missing_ok=True)
     (log,) = folder.glob("*.log")
     log.unlink()
-    log.mkdir()  # a disk that refuses, whoever asks
-    assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)  # nobody knows yet
+    log.mkdir()  # a directory in place of the log file, so that every write fails
+    assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)  # not detected yet
     assert (await client.produce(table_id, plain_batch(3))).error_code != 0
     assert await client.health() == (2, 1, ClusterHealthStatus.RED)
-    assert (await client.told())['lakebed_streams_objects{kind="offline_buckets"}'] == "1"
+    assert (await client.samples())['lakebed_streams_objects{kind="offline_buckets"}'] == "1"
     path = pb.TablePath(database_name="fluss", table_name="orders")
     await client.ask(DROP_TABLE, pb.DropTableRequest(table_path=path, ignore_if_not_exists=False))
     assert await client.health() == (0, 0, ClusterHealthStatus.GREEN)
 
 
-async def test_keys_that_refuse_make_it_red_until_they_do_not(client: Client, tmp_path: Path) -> None:
+async def test_failing_kv_index_makes_the_status_red_until_it_recovers(client: Client, tmp_path: Path) -> None:
     table_id = await client.table("orders", key=True)
     lookup = pb.LookupRequest(table_id=table_id)
     lookup.buckets.add(bucket_id=0, keys=[b"\x00\x00\x00\x01"])
@@ -134,22 +134,22 @@ async def test_keys_that_refuse_make_it_red_until_they_do_not(client: Client, tm
     current.write_bytes(words)
     await client.ask(LOOKUP, lookup)
     assert await client.health() == (1, 1, ClusterHealthStatus.GREEN)
-    lines = await client.told()
+    lines = await client.samples()
     assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="failed"}'] == "1"
     assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="ok"}'] == "2"
 
 
-async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
+async def test_reads_and_writes_of_clients_are_counted(client: Client) -> None:
     log_id, keys_id = await client.table("events"), await client.table("orders", key=True)
     batch = plain_batch(5, b"x" * 50)
     assert (await client.produce(log_id, batch)).error_code == 0
     assert (await client.produce(log_id, b"no batch at all")).error_code != 0
     assert (await client.produce(999, batch)).error_code != 0
     fetch = pb.FetchLogRequest(follower_server_id=-1, max_bytes=1 << 20, max_wait_ms=0)
-    asked = fetch.tables.add(table_id=log_id, projection_pushdown_enabled=False)
-    asked.buckets.add(bucket_id=0, fetch_offset=2, max_fetch_bytes=1 << 20)
+    fetched_table = fetch.tables.add(table_id=log_id, projection_pushdown_enabled=False)
+    fetched_table.buckets.add(bucket_id=0, fetch_offset=2, max_fetch_bytes=1 << 20)
     await client.ask(FETCH, fetch)
-    asked.buckets[0].fetch_offset = 77
+    fetched_table.buckets[0].fetch_offset = 77
     await client.ask(FETCH, fetch)
     key = (1).to_bytes(4, "big")
     put = write_kv_batch([(key, None), ((2).to_bytes(4, "big"), None)], 1)
@@ -160,13 +160,13 @@ async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
     looked_up = sum(map(len, await client.ask(LOOKUP, lookup)))
     await client.ask(LIMIT_SCAN, pb.LimitScanRequest(table_id=log_id, bucket_id=0, limit=5))
     await client.ask(LIMIT_SCAN, pb.LimitScanRequest(table_id=log_id, bucket_id=7, limit=5))
-    lines = await client.told()
+    lines = await client.samples()
 
     def of(table: str, name: str, which: str) -> int:
         return int(lines[f'lakebed_streams_table_traffic_{name}_total{{table="fluss.{table}",direction="{which}"}}'])
 
     assert (of("events", "bytes", "in"), of("events", "records", "in")) == (len(batch), 5)
-    assert of("events", "bytes", "out") == 2 * len(batch)  # of a fetch and of a scan: batches are whole
+    assert of("events", "bytes", "out") == 2 * len(batch)  # by a fetch and a scan, which return whole batches
     assert of("events", "records", "out") == 3
     assert (of("orders", "bytes", "in"), of("orders", "records", "in")) == (len(put), 2)
     assert of("orders", "bytes", "out") == looked_up

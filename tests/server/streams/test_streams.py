@@ -1,4 +1,4 @@
-"""What serves streams, wired as its process wires it."""
+"""The composition of the streams process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakebed.server.streams.composition import Streams, compose
 from lakebed.wire.fluss.calls import API_VERSIONS, AUTHENTICATE, call_table
 
 BETWEEN_SERVERS = {1013, 1018, 1019, 1020, 1022, 1027, 1028, 1029, 1031, 1043}
-"""Calls that no client makes."""
+"""Calls between servers, which clients never send."""
 
 KNOWN = set(range(1000, 1065))
 
@@ -37,11 +37,11 @@ async def streams(settings: Settings, identity: Identity) -> AsyncIterator[Strea
         yield made
 
 
-async def test_every_call_that_clients_make_is_answered_once(streams: Streams) -> None:
+async def test_every_client_call_has_one_handler(streams: Streams) -> None:
     assert {API_VERSIONS, AUTHENTICATE, *call_table(streams.calls)} == KNOWN - BETWEEN_SERVERS
 
 
-async def test_the_only_server_is_the_home_at_once_and_again_after_a_restart(
+async def test_only_server_becomes_leader_immediately_and_again_after_a_restart(
     settings: Settings, identity: Identity
 ) -> None:
     for epoch in (1, 2):
@@ -52,7 +52,7 @@ async def test_the_only_server_is_the_home_at_once_and_again_after_a_restart(
             assert (str(node.address), node.epoch) == ("10.0.0.7:9123", epoch)
 
 
-async def test_a_process_that_has_not_the_files_does_not_begin(
+async def test_process_without_the_lock_on_the_files_does_not_start(
     settings: Settings, identity: Identity, streams: Streams
 ) -> None:
     with pytest.raises(Unavailable, match="locked by another process"):
