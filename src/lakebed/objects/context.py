@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from lakebed.core.access import AccessRequest, AccessTarget, Authorizer, ResourceRules, Securable
 from lakebed.core.clock import Clock
@@ -19,7 +19,10 @@ from .blobs.ingest import Ingester
 from .buckets.bucket import Bucket, bucket_from
 from .condition_context import ConditionKeys
 from .model import Caller, StoredObject
+from .publishing import NewGarbage
 from .rows import BUCKET_BY_NAME
+
+T = TypeVar("T")
 
 
 class GarbageCollector(Protocol):
@@ -245,3 +248,16 @@ class ObjectContext:
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={name}")
         return bucket_from(row)
+
+    async def transact(self, work: Callable[[Transaction, NewGarbage], Awaitable[T]]) -> T:
+        """Run a transaction that may drop blobs; after the commit, the garbage collector deletes them."""
+        garbage = NewGarbage(self.clock.now_ms() + self.garbage_grace_ms)
+
+        async def collecting(tx: Transaction) -> T:
+            garbage.blobs.clear()  # of an earlier attempt
+            return await work(tx, garbage)
+
+        result = await self.meta.transact(collecting)
+        if garbage.blobs:
+            self.garbage_collector.wake(garbage.blobs)
+        return result

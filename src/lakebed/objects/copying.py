@@ -152,10 +152,8 @@ class ObjectCopier:
         """Publish an object that references the source's content."""
         context = self._context
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> WrittenObject:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> WrittenObject:
             bucket, current = await load_current(tx, bucket_name, new.key)
             if bucket.holds_tables:
                 await context.table_buckets.check_write(tx, bucket, new.key, key_owner)
@@ -183,10 +181,7 @@ class ObjectCopier:
             await emit_object_event(context.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
             return WrittenObject(bucket, stored)
 
-        written = await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
-        return written
+        return await context.transact(work)
 
     async def copy_part(
         self, caller: Caller, source: CopySource, wanted: ByteRange | None, upload: StoredUpload, number: int

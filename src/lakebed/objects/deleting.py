@@ -100,10 +100,8 @@ class ObjectDeleter:
     ) -> list[DeletedObject | LakebedError]:
         context = self._context
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> list[DeletedObject | LakebedError]:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> list[DeletedObject | LakebedError]:
             outcomes: list[DeletedObject | LakebedError] = []
             for one in identifier:
                 try:
@@ -115,10 +113,7 @@ class ObjectDeleter:
                     outcomes.append(refused)
             return outcomes
 
-        outcomes = await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
-        return outcomes
+        return await context.transact(work)
 
     async def _delete(
         self,

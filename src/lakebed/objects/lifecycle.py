@@ -111,10 +111,8 @@ class LifecycleRunner:
     async def _execute(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
         context = self._context
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> list[DueKind]:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> list[DueKind]:
             # Evaluate again: rules, versioning and keys may have changed since the scan.
             row = await tx.row(rows.BUCKET_BY_NAME, bucket.name)
             now = None if row is None else bucket_from(row)
@@ -128,15 +126,13 @@ class LifecycleRunner:
                         done.append(action.kind)
             return done
 
-        for kind in await context.meta.transact(work):
+        for kind in await context.transact(work):
             if kind is DueKind.EXPIRE_CURRENT:
                 report.expired += 1
             elif kind is DueKind.DELETE_NONCURRENT:
                 report.versions_removed += 1
             else:
                 report.markers_removed += 1
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
 
     async def _one(
         self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, garbage: NewGarbage
@@ -185,18 +181,12 @@ class LifecycleRunner:
                     report.uploads_aborted += 1
 
     async def _abort(self, upload: UploadId) -> None:
-        context = self._context
-        garbage = NewGarbage(context.clock.now_ms() + context.garbage_grace_ms)
-
-        async def work(tx: Transaction) -> None:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> None:
             row = await tx.row(rows.UPLOAD, upload)
             if row is not None and upload_from(row).finished_ms is None:
                 await delete_upload(tx, upload, garbage)
 
-        await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
+        await self._context.transact(work)
 
 
 def _caller(bucket: Bucket, rule: str) -> Caller:

@@ -174,7 +174,6 @@ class MultipartUploads:
             stream, expected, encrypt=upload.attributes.object.encrypted, limit=MAX_PUT_BYTES, inline=False
         )
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
         extent = Extent(
             ingested.size,
             blob=ingested.extent.blob,
@@ -183,8 +182,7 @@ class MultipartUploads:
             checksum=pack_checksum(ingested.checksum),
         )
 
-        async def work(tx: Transaction) -> None:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> None:
             row = await tx.row(rows.UPLOAD, upload.id)
             if row is None or upload_from(row).finished_ms is not None:
                 raise NoSuchUpload(f"upload was completed or aborted. upload={upload.id}")
@@ -205,14 +203,12 @@ class MultipartUploads:
             )
 
         try:
-            await context.meta.transact(work)
+            await context.transact(work)
         except Exception as error:
             # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
             if not getattr(error, "undecided", False):
                 await context.ingester.discard(ingested)
             raise
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
         return ingested, ingested.declared or ingested.checksum
 
     async def complete(
@@ -229,10 +225,8 @@ class MultipartUploads:
             await context.table_buckets.authorize(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
         )
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> CompletedObject:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> CompletedObject:
             bucket, current = await load_current(tx, bucket_name, key)
             if bucket.holds_tables:
                 await context.table_buckets.check_write(tx, bucket, key, key_owner)
@@ -277,10 +271,7 @@ class MultipartUploads:
             )
             return _completed(bucket, key, result)
 
-        completed = await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
-        return completed
+        return await context.transact(work)
 
     async def abort(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, started_ms: int | None = None
@@ -294,10 +285,8 @@ class MultipartUploads:
         await context.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
         if bucket.holds_tables:
             await context.table_buckets.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
-        garbage = NewGarbage(context.clock.now_ms() + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> None:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> None:
             upload = await self._open_upload(tx, await context.bucket(tx, bucket_name), key, upload_id)
             if started_ms is not None and started_ms // 1000 != upload.started_ms // 1000:
                 raise PreconditionFailed(
@@ -305,9 +294,7 @@ class MultipartUploads:
                 )
             await delete_upload(tx, upload.id, garbage)
 
-        await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
+        await context.transact(work)
 
     async def parts(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, after: int, limit: int

@@ -137,25 +137,20 @@ class ObjectWriter:
         """
         context = self._context
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> WrittenObject:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> WrittenObject:
             written = await self.publish_in(tx, caller, bucket_name, new, ingested, now_ms, garbage, event=event)
             if written.bucket.holds_tables:
                 await context.table_buckets.check_write(tx, written.bucket, new.key, key_owner)
             return written
 
         try:
-            written = await context.meta.transact(work)
+            return await context.transact(work)
         except Exception as error:
             # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
             if not getattr(error, "undecided", False):
                 await context.ingester.discard(ingested)
             raise
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
-        return written
 
     async def publish_in(
         self,

@@ -134,10 +134,8 @@ class BucketService:
         bucket = await context.bucket(context.meta, name)
         await context.authorize(caller, bucket, "s3:DeleteBucket")
         now_ms = context.clock.now_ms()
-        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> None:
-            garbage.blobs.clear()
+        async def work(tx: Transaction, garbage: NewGarbage) -> None:
             bucket = await context.bucket(tx, name)
             for statement in (rows.BUCKET_HAS_OBJECTS, rows.BUCKET_HAS_VERSIONS):
                 if await tx.row(statement, bucket.id) is not None:
@@ -150,9 +148,7 @@ class BucketService:
             if bucket.settings.event_mask:
                 await record_version(tx, name, seq, None)
 
-        await context.meta.transact(work)
-        if garbage.blobs:
-            context.garbage_collector.wake(garbage.blobs)
+        await context.transact(work)
 
     async def read(self, caller: Caller, name: str, action: str) -> Bucket:
         """The bucket, if the caller may do `action`: for reading its settings."""
