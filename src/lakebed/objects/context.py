@@ -15,7 +15,7 @@ from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import ObjectStorage
 
 from .blobs.contents import Contents
-from .blobs.ingest import Ingester
+from .blobs.ingest import Ingested, Ingester
 from .buckets.bucket import Bucket, bucket_from
 from .condition_context import ConditionKeys
 from .model import Caller, StoredObject
@@ -261,3 +261,13 @@ class ObjectContext:
         if garbage.blobs:
             self.garbage_collector.wake(garbage.blobs)
         return result
+
+    async def publish(self, ingested: Ingested, work: Callable[[Transaction, NewGarbage], Awaitable[T]]) -> T:
+        """Like `transact`, for a transaction that references ingested bytes: if it fails, they are removed."""
+        try:
+            return await self.transact(work)
+        except Exception as error:
+            # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
+            if not getattr(error, "undecided", False):
+                await self.ingester.discard(ingested)
+            raise

@@ -202,13 +202,7 @@ class MultipartUploads:
                 pack(extent),
             )
 
-        try:
-            await context.transact(work)
-        except Exception as error:
-            # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
-            if not getattr(error, "undecided", False):
-                await context.ingester.discard(ingested)
-            raise
+        await context.publish(ingested, work)
         return ingested, ingested.declared or ingested.checksum
 
     async def complete(

@@ -144,13 +144,7 @@ class ObjectWriter:
                 await context.table_buckets.check_write(tx, written.bucket, new.key, key_owner)
             return written
 
-        try:
-            return await context.transact(work)
-        except Exception as error:
-            # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
-            if not getattr(error, "undecided", False):
-                await context.ingester.discard(ingested)
-            raise
+        return await context.publish(ingested, work)
 
     async def publish_in(
         self,
