@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lakebed.core.errors import WriteConflict
 from lakebed.core.ids import NULL_VERSION, BlobId, VersionId
-from lakebed.meta.seam import Transaction
+from lakebed.meta.seam import Transaction, Value
 
 from . import rows
 from .blobs.encryption import sealed_size
@@ -94,19 +94,7 @@ async def make_current(
     """
     rank = await _displace(tx, bucket, current, new.version, new.key, garbage)
     stored = new._replace(rank=rank)
-    await tx.run(
-        rows.UPSERT_OBJECT,
-        bucket.id,
-        stored.key,
-        rank,
-        stored.version,
-        stored.size,
-        stored.etag,
-        stored.modified_ms,
-        stored.checksum_text,
-        stored.content,
-        _packed(stored),
-    )
+    await tx.run(rows.UPSERT_OBJECT, bucket.id, *_columns(stored))
     return stored
 
 
@@ -180,20 +168,7 @@ async def remove_version(
 
 
 async def _archive(tx: Transaction, bucket: Bucket, stored: StoredObject) -> None:
-    await tx.run(
-        rows.INSERT_VERSION,
-        bucket.id,
-        stored.key,
-        stored.rank,
-        stored.version,
-        stored.size,
-        stored.etag,
-        stored.modified_ms,
-        stored.checksum_text,
-        stored.content,
-        _packed(stored),
-        int(stored.is_marker),
-    )
+    await tx.run(rows.INSERT_VERSION, bucket.id, *_columns(stored), int(stored.is_marker))
 
 
 async def _promote(tx: Transaction, bucket: Bucket, key: str) -> None:
@@ -204,19 +179,7 @@ async def _promote(tx: Transaction, bucket: Bucket, key: str) -> None:
     if newest.is_marker:
         return
     await tx.run(rows.DELETE_VERSION, bucket.id, key, newest.rank)
-    await tx.run(
-        rows.UPSERT_OBJECT,
-        bucket.id,
-        key,
-        newest.rank,
-        newest.version,
-        newest.size,
-        newest.etag,
-        newest.modified_ms,
-        newest.checksum_text,
-        newest.content,
-        _packed(newest),
-    )
+    await tx.run(rows.UPSERT_OBJECT, bucket.id, *_columns(newest))
 
 
 async def current_of(tx: Transaction, bucket: Bucket, key: str) -> StoredObject | None:
@@ -228,5 +191,7 @@ async def current_of(tx: Transaction, bucket: Bucket, key: str) -> StoredObject 
 _PACKED_DEFAULT = pack(DEFAULT_ATTRIBUTES)
 
 
-def _packed(stored: StoredObject) -> bytes:
-    return _PACKED_DEFAULT if stored.attributes is DEFAULT_ATTRIBUTES else pack(stored.attributes)
+def _columns(stored: StoredObject) -> tuple[Value, ...]:
+    """The columns of `CURRENT`."""
+    packed = _PACKED_DEFAULT if stored.attributes is DEFAULT_ATTRIBUTES else pack(stored.attributes)
+    return (*stored[:8], packed)
