@@ -7,8 +7,9 @@ one call per batch. Nothing references the blob yet, so a failure only has to re
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from lakebed.core.checksums import Checksum
 from lakebed.core.errors import Incomplete
@@ -26,61 +27,60 @@ HASH_BYTES: Final = 256 * 1024
 """Size at which hashing starts, ahead of the batch."""
 
 
-class BlobSink(Protocol):
-    """Stores batches. Every chunk is begun before it is written; calls of the other methods do not overlap."""
+class BlobSink(ABC):
+    """Hashes, encrypts and stores batches, and verifies the body.
 
-    def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing the chunks of the next write. Does not block."""
-        ...
+    Every chunk is begun before it is written; calls of the other methods do not overlap.
+    """
 
-    async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, encrypt and store the chunks."""
-        ...
-
-    async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """Store the last chunks, verify the declared digests, and sync to stable storage."""
-        ...
-
-    async def discard(self) -> None:
-        """Remove what was written."""
-        ...
-
-
-class _BodyProcessor:
-    """The part of a sink that does not depend on the target: hashing, encryption, verification."""
-
-    def __init__(self, digests: Digests, expected: ExpectedDigests, sealer: Sealer | None, length: int | None) -> None:
+    def __init__(
+        self,
+        threads: UploadThreads,
+        digests: Digests,
+        expected: ExpectedDigests,
+        sealer: Sealer | None,
+        length: int | None,
+    ) -> None:
+        self._threads = threads
         self._digests = digests
         self._expected = expected
         self._sealer = sealer
         self._length = length
-        self.begun = 0
-        """The number for `wait` that covers all chunks so far."""
+        self._begun = 0
+        """The number for `Digests.wait` that covers all chunks so far."""
 
     def begin(self, chunks: list[Chunk]) -> None:
-        """Start the MD5 of chunks in its thread."""
-        self.begun = self._digests.begin(chunks)
+        """Start hashing the chunks of the next write. Does not block."""
+        self._begun = self._digests.begin(chunks)
 
-    def process(self, chunk: Chunk) -> Chunk:
+    @abstractmethod
+    async def write(self, chunks: list[Chunk]) -> None:
+        """Hash, encrypt and store the chunks."""
+
+    @abstractmethod
+    async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
+        """Store the last chunks, verify the declared digests, and sync to stable storage."""
+
+    @abstractmethod
+    async def discard(self) -> None:
+        """Remove what was written."""
+
+    def _process(self, chunk: Chunk) -> Chunk:
         """Count and hash a chunk; the bytes to store."""
         self._digests.add(chunk)
         return chunk if self._sealer is None else self._sealer.update(chunk)
 
-    def wait(self, begun: int) -> None:
-        """Block until the MD5 thread no longer reads the chunks up to this number."""
-        self._digests.wait(begun)
-
-    def verify(self) -> tuple[bytes, Checksum]:
+    def _verify(self) -> tuple[bytes, Checksum]:
         """Check size and digests. Raises Incomplete, IntegrityMismatch."""
         check_length(self._digests.size, self._length)
         return self._digests.verify(self._expected)
 
-    def rest(self) -> bytes:
+    def _rest(self) -> bytes:
         """The bytes to store after the last chunk."""
         return b"" if self._sealer is None else self._sealer.finish()
 
 
-class FileSink:
+class FileSink(BlobSink):
     """Writes to a file of a local object store, in the thread that hashes."""
 
     def __init__(
@@ -93,27 +93,21 @@ class FileSink:
         sealer: Sealer | None,
         length: int | None,
     ) -> None:
-        self._threads = threads
+        super().__init__(threads, digests, expected, sealer, length)
         self._files = files
         self._key = key
-        self._length = length
-        self._body = _BodyProcessor(digests, expected, sealer, length)
         self._file: FileWriter | None = None
 
-    def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing the chunks of the next write."""
-        self._body.begin(chunks)
-
     async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, encrypt and store the chunks."""
-        await self._threads.run(partial(self._write, chunks, self._body.begun))
+        """Hash, encrypt and store the chunks in one thread call."""
+        await self._threads.run(partial(self._write, chunks, self._begun))
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """Store the last chunks, verify the body, and sync to stable storage."""
-        return await self._threads.run(partial(self._finish, chunks, self._body.begun))
+        """Store the last chunks, verify the body and commit the file in one thread call."""
+        return await self._threads.run(partial(self._finish, chunks, self._begun))
 
     async def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the temporary file."""
         if self._file is not None:
             await self._threads.run(self._file.discard)
 
@@ -122,20 +116,20 @@ class FileSink:
             if self._file is None:
                 self._file = self._files.create_file(self._key, self._length)
             for chunk in chunks:
-                self._file.write(self._body.process(chunk))
+                self._file.write(self._process(chunk))
         finally:
-            self._body.wait(begun)
+            self._digests.wait(begun)
         return self._file
 
     def _finish(self, chunks: list[Chunk], begun: int) -> tuple[bytes, Checksum]:
         file = self._write(chunks, begun)
-        verified = self._body.verify()
-        file.write(self._body.rest())
+        verified = self._verify()
+        file.write(self._rest())
         file.commit()
         return verified
 
 
-class RemoteSink:
+class RemoteSink(BlobSink):
     """Writes to a remote object store: hashed in a thread, sent from the event loop through the buffered writer."""
 
     def __init__(
@@ -147,36 +141,31 @@ class RemoteSink:
         sealer: Sealer | None,
         length: int | None,
     ) -> None:
-        self._threads = threads
+        super().__init__(threads, digests, expected, sealer, length)
         self._writer = writer
-        self._body = _BodyProcessor(digests, expected, sealer, length)
-
-    def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing the chunks of the next write."""
-        self._body.begin(chunks)
 
     async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, encrypt and store the chunks."""
-        for data in await self._threads.run(partial(self._process, chunks, self._body.begun)):
+        """Hash and encrypt the chunks in a thread, then send them."""
+        for data in await self._threads.run(partial(self._process_all, chunks, self._begun)):
             await self._writer.write(data)
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """Store the last chunks, verify the body, and sync to stable storage."""
+        """Send the last chunks, verify the body and complete the upload."""
         await self.write(chunks)
-        verified = self._body.verify()
-        await self._writer.write(self._body.rest())
+        verified = self._verify()
+        await self._writer.write(self._rest())
         await self._writer.finish()
         return verified
 
     async def discard(self) -> None:
-        """Remove what was written."""
+        """Abort the upload."""
         await self._writer.abort()
 
-    def _process(self, chunks: list[Chunk], begun: int) -> list[Chunk]:
+    def _process_all(self, chunks: list[Chunk], begun: int) -> list[Chunk]:
         try:
-            return [self._body.process(chunk) for chunk in chunks]
+            return [self._process(chunk) for chunk in chunks]
         finally:
-            self._body.wait(begun)
+            self._digests.wait(begun)
 
 
 class BlobWriting:
