@@ -167,7 +167,7 @@ def test_rows_that_are_none_of_the_table(run: Run, database: str) -> None:
     assert run("create", table, "--column", "id:int").returncode == 0
     bad = run("produce", table, rows='{"nope":1}\n')
     assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
-    assert b"not deleted" in run("produce", table, "--delete", rows='{"id":1}\n').stderr
+    assert b"has no deletes" in run("produce", table, "--delete", rows='{"id":1}\n').stderr
 
 
 KEYED: Final = {
