@@ -4,24 +4,23 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-# Results of the tests that `lakebed conform` makes its claims from, and the summary of them that is packaged. Written
-# only if all of these tests ran and none failed.
+# Results of the tests behind the claims of `lakebed conform`, and their packaged summary. Written only if all of these
+# tests ran and none failed.
 EVIDENCE := --evidence=tests/conform/evidence.json --evidence-summary=src/lakebed/conform/evidence_summary.json
 
-# Two processes share the tests. Each takes the next one in their order, so that both are in the same file, and what its
-# tests share is started twice at most.
+# Two processes take tests in order. Both work on the same file at a time, so that shared fixtures start at most twice.
 SHARED := -n 2 --dist loadgroup
 
-# Bytecode is kept, whatever the shell says: the asserts of every test file would be rewritten by each process of every
-# run, and each of the hundreds of servers that tests start would compile the whole package.
+# Keep bytecode: otherwise every pytest process rewrites the asserts of all test files, and each of the hundreds of
+# servers that tests start compiles the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-fast test-all evidence check bench clean
 
-help: ## Print these lines
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Make .venv/ with everything the other commands need
+setup: $(STAMP) ## Create .venv/ with all development dependencies
 
 $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(shell find src -name '*.c')
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,7 +30,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(shell find src -n
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
-demo: setup ## Start a server, use it end to end, print what happened
+demo: setup ## Run the product end to end and print the results
 	@$(BIN)/python -m lakebed demo
 
 test-fast: setup ## The quick tests: under 3 minutes
@@ -40,10 +39,10 @@ test-fast: setup ## The quick tests: under 3 minutes
 test: setup ## The test suite: under 25 minutes on 2 cores
 	@$(BIN)/python -m pytest -q $(SHARED) -m "not heavy"
 
-test-all: setup ## The test suite with the heavy parts; records what it showed
+test-all: setup ## The test suite with the heavy parts; records the evidence of claims
 	@$(BIN)/python -m pytest -q $(SHARED) $(EVIDENCE)
 
-evidence: setup ## Only the tests that `lakebed conform` stands on; records what they showed
+evidence: setup ## The tests behind the claims of `lakebed conform`; records their results
 	@$(BIN)/python -m pytest -q $(SHARED) $(EVIDENCE) --evidence-alone
 
 check: setup ## Format, lint, types, import layers
@@ -62,10 +61,10 @@ bench: setup ## Benchmarks beside peers
 	@$(BIN)/python -m benchmarks.streams
 	@$(BIN)/python -m benchmarks.streams.tiering
 
-stream-messages: setup ## Make the classes of stream messages from their .proto
+stream-messages: setup ## Generate the message classes of streams from their .proto
 	@cd src/lakebed/wire/fluss && $(CURDIR)/$(PYTHON) -m grpc_tools.protoc -I . --python_out=. --pyi_out=. messages.proto
 
-clean: ## Remove what the other commands made in this checkout
+clean: ## Remove generated files from this checkout
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
 	  src/lakebed/objects/blobs/_md5_lanes.so src/lakebed/select/formats/_json_lines.so \
