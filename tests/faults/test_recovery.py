@@ -55,7 +55,7 @@ async def test_server_told_to_stop_answers_what_it_took_and_loses_nothing(tmp_pa
             assert server.stop() == 0
             stop.set()
         assert not gather(working)
-        assert "a worker died" not in server.log_text()
+        assert "worker ended, restarting it" not in server.log_text()
     finally:
         if server.process.poll() is None:
             server.kill()

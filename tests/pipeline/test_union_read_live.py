@@ -36,7 +36,7 @@ def test_records_are_those_of_the_lake_and_those_that_came_after(stream_bench: S
     ]
     assert len({(row["__bucket"], row["__offset"]) for row in found}) == 14
     nowhere = stream_bench.read(stream, mode="union", endpoint=stream_bench.bench.access.endpoint)
-    with pytest.raises(Exception, match="say in which warehouse"):
+    with pytest.raises(Exception, match="name its warehouse"):
         nowhere.collect()
 
 

@@ -107,9 +107,9 @@ async def test_what_cannot_be_is_one_line(
     for words, said in (
         (("stream://t", everything), "stream://DATABASE.TABLE"),
         ((f"{source}x", "SELECT * FROM S3Object"), "no such table"),
-        ((source, everything, "--as-of", "2026-01-01"), "means nothing"),
-        ((source, everything, "--range", "0-1"), "means nothing"),
-        (("s3://b/k.csv", everything, "--lake-table", "a.b"), "means nothing"),
+        ((source, everything, "--as-of", "2026-01-01"), "does not apply"),
+        ((source, everything, "--range", "0-1"), "does not apply"),
+        (("s3://b/k.csv", everything, "--lake-table", "a.b"), "does not apply"),
         ((source, everything, "--lake-table", "no.such"), "no such table"),
         ((source, "SELECT absent FROM t"), "no such column"),
     ):
@@ -118,7 +118,7 @@ async def test_what_cannot_be_is_one_line(
         assert said in err
         assert len(err.splitlines()) == 1
     monkeypatch.delenv("LAKEBED_TABLE_WAREHOUSE")
-    assert "say in which warehouse" in (await ask(source, everything))[2]
+    assert "name its warehouse" in (await ask(source, everything))[2]
     monkeypatch.setenv("LAKEBED_SECRET_KEY", "another")
     status, out, err = await ask(source, everything)
     assert (status, out, len(err.splitlines())) == (2, "", 1)

@@ -35,7 +35,7 @@ def happen(lake: Lake, namespace: str, count: int) -> None:
 
 def test_every_event_is_exported_once_however_often_it_is_run(root_bench: Bench, lake: Lake, namespace: str) -> None:
     table = root_bench.table(namespace, "events")
-    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=True), "not there yet")
+    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=True), "does not exist yet")
     first = root_bench.do(JobKind.EXPORT_EVENTS, table, {"batch-limit": 50})
     assert first.changed
     until = first.details["last-seq-of-server"]

@@ -43,7 +43,7 @@ def test_records_of_a_log_are_appended_once(stream_bench: StreamBench) -> None:
     stream_bench.append(stream, *(order(number) for number in range(10)))
     table, first = tier(stream_bench, stream)
     assert (first.read.rows, first.wrote.rows, len(first.snapshots)) == (10, 10, 1)
-    assert was_left(tier(stream_bench, stream)[1], "nothing is in it")
+    assert was_left(tier(stream_bench, stream)[1], "all of its records are tiered")
     stream_bench.append(stream, order(10))
     _, second = tier(stream_bench, stream)
     assert second.wrote.rows == 1
@@ -132,7 +132,7 @@ def test_a_job_that_is_late_gives_way_to_the_one_that_was_first(
     stream_bench.append(stream, order(4))
     _, late = tier(stream_bench, stream)
     assert others[1].wrote.rows == 3
-    assert was_left(late, "nothing is in it")
+    assert was_left(late, "all of its records are tiered")
     assert [row[0] for row in tiered(stream_bench, stream)] == [1, 2, 3, 4]
 
 

@@ -50,7 +50,7 @@ def test_a_server_is_not_ready_before_its_streams_are(tmp_path: Path) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     server = launch_server(data, "--streams-listen", f"127.0.0.1:{free_port()}", workers=1)
     try:
-        wait_until(lambda: "the process that serves streams died" in server.log_text(), "streams that cannot start")
+        wait_until(lambda: "streams process ended, restarting it" in server.log_text(), "streams that cannot start")
         wait_until(lambda: readiness(server.port)[1].startswith(b"not ready: streams: "), "not ready")
         assert b"event delivery" not in readiness(server.port)[1]
         os.close(descriptor)

@@ -185,7 +185,7 @@ def test_stop_ends_after_its_grace_period(tmp_path: Path) -> None:
         assert server.process.wait(timeout=60) == 0
         assert stuck.is_ended()
     assert not [pid for pid in workers if is_alive(pid)]
-    assert "connections did not finish in time" in server.log_text()
+    assert "shutdown grace exceeded, closing connections" in server.log_text()
 
 
 def test_second_stop_signal_ends_the_server_immediately(tmp_path: Path) -> None:
