@@ -1,1 +1,1 @@
-"""Runnable scenarios with a peer beside us; `README.md` says how to run and read them."""
+"""Benchmarks of Lakebed and its peers. README.md says how to run them and how to read the results."""

@@ -1,4 +1,4 @@
-"""What tests and benchmarks keep outside the checkout: programs and jars, made once; servers' data while they run."""
+"""The cache folder of tests and benchmarks: programs and jars that are built or downloaded once, and server data."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Final
 
 CACHE: Final = Path(os.environ.get("CHECKOUT_CACHE") or Path.home() / ".cache" / "lakebed")
-"""Elsewhere by a variable that is not one of the product's: a server refuses those of its own that it does not know."""
+"""The variable has no LAKEBED_ prefix, because servers reject unknown settings with that prefix."""
 
 
-def build_once(name: str, make: Callable[[Path], Path]) -> Path:
-    """The file or folder of that name in the cache.
+def build_once(name: str, build: Callable[[Path], Path]) -> Path:
+    """Return the file or folder of that name in the cache; build it if it is missing.
 
-    Where there is none, `make` is given an empty folder, does its work in it, and tells what of it is to be kept.
+    `build` gets an empty staging folder and returns the path in it to keep. Concurrent processes wait for the first.
     """
     kept = CACHE / name
     if kept.exists():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.with_name(f".{kept.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of processes that need it at once, one makes it and the others wait for it
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             staging = kept.with_name(f".{kept.name}-staging")
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir()
-            make(staging).rename(kept)
+            build(staging).rename(kept)
             shutil.rmtree(staging)
     return kept

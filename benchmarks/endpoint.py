@@ -1,4 +1,4 @@
-"""A server as its clients see it: an address, a key pair if it asks for one, requests, and plain calls for set-up."""
+"""A server's address and credentials, requests with their expected responses, and synchronous calls for set-up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY_LENGTH = (0, 1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Bytes to send, kept in a file so that the load program can `sendfile` them."""
+    """Bytes to send, in a file so that the load program can use `sendfile`."""
 
     path: Path
     size: int
@@ -26,14 +26,14 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request before it is signed, and what a right response looks like."""
+    """An unsigned request and its expected response."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body | bytes | None = None
-    """Bytes, where they are few and of this request alone."""
+    """Inline bytes if the body is small and used once."""
     status: int = 200
     length: tuple[int, int] = ANY_LENGTH
     """Bounds of the response's length."""
@@ -41,40 +41,40 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back to a plain call."""
+    """A response to `Endpoint.call`."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def element(self, name: str) -> str:
-        """The text of the only XML element of that name."""
+        """Return the text of the only XML element of that name."""
         found = re.findall(rf"<{name}>(.*?)</{name}>", self.body.decode())
         if len(found) != 1:
             raise RuntimeError(f"unexpected response. element={name} body={self.body[:300]!r}")
         return str(found[0])
 
     def count(self, name: str) -> int:
-        """How many XML elements of that name there are."""
+        """Return the number of XML elements of that name."""
         return self.body.count(f"<{name}>".encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a server listens and who we are to it."""
+    """A server's address and the client's credentials."""
 
     address: str
     credentials: Credentials | None = field(repr=False)
-    """None, if it does not request."""
+    """None if the server does not authenticate."""
 
     def signer(self) -> Signer | Unsigned:
-        """A signer for this moment."""
+        """Return a signer with the current time."""
         if self.credentials is None:
             return Unsigned(self.address)
         return Signer(self.credentials, self.address, datetime.now(UTC))
 
     def call(self, request: Request, signing: Signing = Signing.HEADER) -> Response:
-        """Send one request over its own connection; raises RuntimeError when the response is not as options."""
+        """Send one request over a new connection. Raises RuntimeError if the response is not the expected one."""
         body = request.body.path.read_bytes() if isinstance(request.body, Body) else request.body or b""
         connection = http.client.HTTPConnection(self.address, timeout=300)
         try:
@@ -97,7 +97,7 @@ class Endpoint:
 
 
 def request_head(signer: Signer | Unsigned, request: Request, signing: Signing) -> str:
-    """The head of `request`, with a content-length wherever the method can have a body."""
+    """Return the head of `request`, with a content-length if the method can have a body."""
     size, sha256 = 0, EMPTY_SHA256
     if isinstance(request.body, Body):
         size, sha256 = request.body.size, request.body.sha256

@@ -1,4 +1,4 @@
-"""The load program: built once from `load/`, then run with a plan of requests made in advance."""
+"""The load program: compiled once from `load/`, then run with a plan of prepared requests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from benchmarks.endpoint import Body, Endpoint, Request, request_head
 from benchmarks.signing import Signing
 
 SOURCES = Path(__file__).parent / "load"
-AT_ONCE = 5_000
-"""Requests of a plan that carry their bodies with them, at most, where they are sent for set-up."""
+BATCH_REQUESTS = 5_000
+"""Maximum number of requests in a set-up plan."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the load program saw."""
+    """Measurements of the load program."""
 
     operations: int
     bytes: int
@@ -36,31 +36,31 @@ class Report(msgspec.Struct, frozen=True):
     first_error_answer: str
     etags: list[str] = msgspec.field(default_factory=list)
     chains: list[int] = msgspec.field(default_factory=list)
-    """How many requests of each chain were answered rightly."""
+    """Number of expected responses in each chain."""
     conflicts: int = 0
-    """Requests that came too late, where that is a right response."""
+    """Commit conflicts, where writers contend."""
 
 
 def build() -> Path:
-    """The program's path, compiled with Go unless this very source was compiled before."""
+    """Return the program's path; compile it with Go if its source has changed."""
     digest = hashlib.sha256()
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.read_bytes())
 
-    def compile_it(staging: Path) -> Path:
+    def compile_program(staging: Path) -> Path:
         go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
         if go is None:
-            raise RuntimeError("the load program and MinIO are built with go, which was not found on PATH")
+            raise RuntimeError("go not found on PATH: the load program and MinIO are built with it")
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
         subprocess.run([go, "build", "-o", staging / "load", "."], cwd=SOURCES, env=environment, check=True)
         return staging / "load"
 
-    return build_once(f"bin/load-{digest.hexdigest()[:12]}", compile_it)
+    return build_once(f"bin/load-{digest.hexdigest()[:12]}", compile_program)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTool:
-    """Runs plans; `folder` holds them while they run."""
+    """Runs plans, which are stored in `folder` while they run."""
 
     binary: Path
     folder: Path
@@ -78,15 +78,15 @@ class LoadTool:
         once: bool = False,
         chains: Sequence[int] = (),
     ) -> Load:
-        """Sign `requests` and start sending them: round and round for `seconds`, or each once when that is 0.
+        """Sign `requests` and start sending them: repeatedly for `seconds`, or each once if `seconds` is 0.
 
-        `once` sends each at most once in that time. `chains` are the lengths of runs of requests which follow from each
-        other: each run has a connection of its own, is sent once and in order, and ends at the first wrong response.
-        `rate` paces each connection to so many bytes a second, both ways.
+        `once` sends each at most once in that time. `chains` are the lengths of runs of dependent requests: each
+        run has its own connection, is sent once and in order, and ends at the first unexpected response. `rate` limits
+        each connection to so many bytes a second in each direction.
         """
         signer = endpoint.signer()
         files = list(dict.fromkeys(request.body.path for request in requests if isinstance(request.body, Body)))
-        places = {path: index for index, path in enumerate(files)}
+        positions = {path: index for index, path in enumerate(files)}
         plan = {
             "address": endpoint.address,
             "connections": connections if seconds else min(connections, len(requests)),
@@ -100,7 +100,7 @@ class LoadTool:
                 {
                     "head": request_head(signer, request, signing),
                     "tail": request.body if isinstance(request.body, bytes) else None,
-                    "body": places[request.body.path] if isinstance(request.body, Body) else -1,
+                    "body": positions[request.body.path] if isinstance(request.body, Body) else -1,
                     "bodyless": request.method == "HEAD",
                     "status": request.status,
                     "shortest": request.length[0],
@@ -125,7 +125,7 @@ class LoadTool:
         once: bool = False,
         chains: Sequence[int] = (),
     ) -> Report:
-        """`start` and wait."""
+        """Start a plan and wait for its report."""
         return self.start(
             endpoint,
             requests,
@@ -138,9 +138,9 @@ class LoadTool:
         ).wait()
 
     def deliver(self, endpoint: Endpoint, requests: Sequence[Request], connections: int = 32) -> None:
-        """Send each once for set-up; raises RuntimeError when any response is not as options."""
-        for start in range(0, len(requests), AT_ONCE):
-            batch = requests[start : start + AT_ONCE]
+        """Send each request once, for set-up. Raises RuntimeError on any unexpected response."""
+        for start in range(0, len(requests), BATCH_REQUESTS):
+            batch = requests[start : start + BATCH_REQUESTS]
             report = self.run(endpoint, batch, connections=connections)
             if report.errors or report.operations != len(batch):
                 raise RuntimeError(
@@ -150,13 +150,13 @@ class LoadTool:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load under way."""
+    """A running plan."""
 
     process: subprocess.Popen[bytes]
     plan: Path
 
     def wait(self) -> Report:
-        """The report, when it is done."""
+        """Wait for the report."""
         try:
             output, _ = self.process.communicate()
         except BaseException:
@@ -166,5 +166,5 @@ class Load:
         finally:
             self.plan.unlink()
         if self.process.returncode != 0:
-            raise RuntimeError(f"the load program failed. code={self.process.returncode}")
+            raise RuntimeError(f"load program failed. code={self.process.returncode}")
         return msgspec.json.decode(output, type=Report)

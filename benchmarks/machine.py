@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""A description of the machine that a benchmark ran on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine and the disk."""
+    """The machine and its disk."""
 
     cpu: str
     cores: int
@@ -20,7 +20,7 @@ class Machine(msgspec.Struct, frozen=True):
     python: str
 
     def describe(self) -> str:
-        """One line."""
+        """Format as one line."""
         return (
             f"{self.cpu}, {self.cores} cores, {self.memory_gib:.0f} GiB memory, {self.filesystem} disk, "
             f"Linux {self.kernel}, Python {self.python}"
@@ -28,7 +28,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine(folder: Path) -> Machine:
-    """This machine, with the filesystem that `folder` is on."""
+    """Describe this machine, with the filesystem of `folder`."""
     cpus = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     total = next(int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal"))
     return Machine(
@@ -42,7 +42,7 @@ def machine(folder: Path) -> Machine:
 
 
 def filesystem(folder: Path) -> str:
-    """The type of the filesystem under `folder`: that of the longest mount point that leads to it."""
+    """Return the filesystem type of the longest mount point above `folder`."""
     found = (Path("/"), "unknown")
     for line in _lines("/proc/mounts"):
         _, point, kind, *_ = line.split()

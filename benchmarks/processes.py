@@ -1,4 +1,4 @@
-"""What the kernel says about a running server: its processes, their processor time and their memory."""
+"""Processor time and memory of a server's processes, from /proc."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def family(root: int) -> list[int]:
-    """The process and all its descendants."""
+    """Return the process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -27,7 +27,7 @@ def family(root: int) -> list[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """Processor time of the family, user and system, with that of children that have ended."""
+    """Return user and system time of the family, including children that have ended."""
     ticks = 0
     for pid in family(root):
         if fields := _stat(pid):
@@ -36,7 +36,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def command(pid: int) -> str:
-    """The process's command line, shortened to its last words."""
+    """Return the end of the process's command line."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
@@ -45,7 +45,7 @@ def command(pid: int) -> str:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat after the command name: state first, then the parent's id."""
+    """Return the fields of /proc/PID/stat after the command name: state, parent's id and so on."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -55,14 +55,14 @@ def _stat(pid: int) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident memory of one process, in bytes; `anonymous` leaves out mapped files, which the kernel can take back."""
+    """Resident bytes of one process; `anonymous` excludes mapped files, which the kernel can reclaim."""
 
     resident: int
     anonymous: int
 
 
 def memory(pid: int) -> Memory | None:
-    """Resident memory now, or None when the process is gone."""
+    """Return the resident memory now, or None if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -77,7 +77,7 @@ def memory(pid: int) -> Memory | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The largest process of the family at one moment, and the family's sum."""
+    """The largest process of the family at one time, and the sum of the family."""
 
     seconds: float
     largest: Memory
@@ -86,7 +86,7 @@ class Reading:
 
 @dataclass(slots=True)
 class MemoryWatch:
-    """Samples the family's memory in a thread for as long as the `with` block lasts."""
+    """Samples the family's memory in a thread during a `with` block."""
 
     root: int
     every_seconds: float = 0.1
@@ -116,7 +116,7 @@ class MemoryWatch:
                 return
 
     def highest(self) -> Memory:
-        """The most one process held at any moment."""
+        """Return the highest memory of one process at any time."""
         return Memory(
             max(each.largest.resident for each in self.readings),
             max(each.largest.anonymous for each in self.readings),

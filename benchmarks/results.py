@@ -1,6 +1,6 @@
-"""Where results are kept: one JSON file a section, and the sections of `RESULTS.md` made from them.
+"""Stores results: one JSON file for each section, and the sections of `RESULTS.md` generated from them.
 
-A section is rewritten only by a complete run of its part, so that the page never mixes quick numbers with real ones.
+Only a complete run rewrites a section, so that the page never mixes quick runs with real ones.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class Circumstances(msgspec.Struct, frozen=True):
     servers: dict[str, str]
     """Versions by name."""
     durability: dict[str, str]
-    """What an acknowledged write means, by name."""
+    """What an acknowledged write means, by server name."""
     written: str
-    """The write whose acknowledgement that is."""
+    """The kind of write that `durability` is about."""
     load_average: float
-    """Of the minute before: what else the machine was doing."""
+    """Over the minute before the run: other work on the machine."""
     rounds: int
     seconds: float
-    """The length of a round; 0 where a round is a piece of work, however long it takes."""
+    """The length of a round; 0 if a round is a fixed amount of work."""
     complete: bool
 
     def describe(self) -> str:
-        """Lines that stand above the table."""
+        """Format the lines above the table."""
         servers = ", ".join(f"{name} {version}" for name, version in self.servers.items())
         durability = "".join(f"- {name}: {meaning}\n" for name, meaning in self.durability.items())
         rounds = f"{self.rounds} round{'s' if self.rounds > 1 else ''}"
@@ -51,7 +51,7 @@ class Circumstances(msgspec.Struct, frozen=True):
 
 
 def save(section: str, circumstances: Circumstances, result: object, table: Table) -> Path:
-    """Write the JSON; a complete run also renews the section of the page. Sections are named `s3-compare` and so on."""
+    """Write the JSON; a complete run also rewrites the section of the page. Sections have names like `s3-compare`."""
     folder = FOLDER / "results"
     folder.mkdir(exist_ok=True)
     path = folder / (f"{section}.json" if circumstances.complete else f"{section}-partial.json")
@@ -64,9 +64,9 @@ def save(section: str, circumstances: Circumstances, result: object, table: Tabl
 
 
 def replaced(page: str, section: str, text: str) -> str:
-    """The page with the text between a section's two marks replaced."""
+    """Return the page with the text between a section's two marks replaced."""
     begin, end = f"<!-- {section} -->", f"<!-- /{section} -->"
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(page):
-        raise RuntimeError(f"the page has no such section. section={section}")
+        raise RuntimeError(f"no such section in RESULTS.md. section={section}")
     return pattern.sub(lambda _: f"{begin}\n{text}{end}", page, count=1)

@@ -1,4 +1,4 @@
-"""Rounds and what is made of them: one sample a round, medians over the rounds."""
+"""Samples of rounds, and their medians."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ class Sample(msgspec.Struct, frozen=True):
     errors: dict[str, int]
     first_error_answer: str
     conflicts: int = 0
-    """Requests that came too late, where writers contend."""
+    """Commit conflicts, where writers contend."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """What one server did in one scenario: medians over the rounds."""
+    """One server in one scenario: medians over the rounds."""
 
     speed: float
     """In the row's unit."""
     p50_seconds: float
     p99_seconds: float
     server_cpu_seconds: float
-    """An operation."""
+    """Per operation."""
     client_cpu_seconds: float
-    """An operation."""
+    """Per operation."""
     errors: dict[str, int]
     conflicts: float = 0
-    """An operation."""
+    """Per operation."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What an operation costs our server: medians over the rounds."""
+    """The cost of an operation on our server: medians over the rounds."""
 
     operations_a_second: float
     server_cpu_seconds: float
-    """An operation."""
+    """Per operation."""
     p50_seconds: float
     p99_seconds: float
     errors: int
 
 
 def sampled(servers: Sequence[Server], work: Callable[[], Report]) -> Sample:
-    """Run `work` and add the processor time that the servers took for it."""
+    """Run `work` and add the servers' processor time."""
     before = sum(server.cpu_seconds() for server in servers)
     try:
         report = work()
     except RuntimeError as error:
         for server in servers:
-            state = "running" if server.is_alive else "gone"
+            state = "running" if server.is_alive else "not running"
             error.add_note(f"{server.recipe.name} is {state}. log={server.log_tail()}")
         raise
     return Sample(
@@ -79,12 +79,11 @@ def sampled(servers: Sequence[Server], work: Callable[[], Report]) -> Sample:
 
 
 def operations_a_second(sample: Sample) -> float:
-    """The usual speed."""
     return sample.operations / sample.elapsed_seconds
 
 
 def side_of(samples: Sequence[Sample], speed: Callable[[Sample], float] = operations_a_second) -> Side:
-    """The rounds of one server."""
+    """Summarize the rounds of one server."""
 
     def middle(value: Callable[[Sample], float]) -> float:
         return statistics.median(value(sample) if sample.operations else 0.0 for sample in samples)
@@ -105,7 +104,7 @@ def side_of(samples: Sequence[Sample], speed: Callable[[Sample], float] = operat
 
 
 def cost_of(samples: Sequence[Sample]) -> Cost:
-    """The rounds of our server alone. Raises RuntimeError when nothing succeeded."""
+    """Summarize the rounds of our server alone. Raises RuntimeError if no request succeeded."""
     good = [sample for sample in samples if sample.operations]
     if not good:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Servers under test: how each is started, and what its acknowledgement means. Ours, and the one for objects."""
+"""Servers under test, Lakebed and MinIO: how each is started, and what its acknowledgement of a write means."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ class Recipe:
     durability: str
     """What is on stable storage when a write is acknowledged."""
     command: Callable[[Path, int], list[str]]
-    """Of a folder and a port."""
+    """Takes the data folder and the port."""
     environment: Callable[[Path, int, Credentials], Mapping[str, str]]
     ready_path: str
     signs_requests: bool = True
-    """Whether its requests are signed."""
+    """Whether clients sign requests."""
 
 
 def lakebed(workers: int = WORKERS) -> Recipe:
-    """Our server, from this checkout."""
+    """Lakebed, from this checkout."""
     program = Path(sys.executable).with_name("lakebed")
     return Recipe(
         name="Lakebed",
         version=_lakebed_version(),
         durability=(
             "small objects: fdatasync of the metadata log, which holds them; others: fdatasync of the body, fsync of "
-            "its folder, fdatasync of the metadata log; writers that arrive together share a sync of the log"
+            "its folder, fdatasync of the metadata log; concurrent writers share a sync of the log"
         ),
         command=lambda folder, port: [
             *(str(program), "serve", "--data", str(folder)),
             *("--listen", f"127.0.0.1:{port}", "--workers", str(workers)),
         ],
-        environment=lambda folder, port, who: {
-            "LAKEBED_ROOT_ACCESS_KEY": who.access_key,
-            "LAKEBED_ROOT_SECRET_KEY": who.secret_key,
+        environment=lambda folder, port, credentials: {
+            "LAKEBED_ROOT_ACCESS_KEY": credentials.access_key,
+            "LAKEBED_ROOT_SECRET_KEY": credentials.secret_key,
         },
         ready_path="/health/ready",
     )
 
 
 def minio(cores: int = WORKERS) -> Recipe:
-    """The peer, with its defaults, on as many cores as we have workers."""
+    """MinIO with its defaults, on as many cores as Lakebed has workers."""
     program = find_or_build_minio()
     return Recipe(
         name="MinIO",
@@ -76,9 +76,9 @@ def minio(cores: int = WORKERS) -> Recipe:
             "body, metadata file written with O_DSYNC; folders are not synced after a rename"
         ),
         command=lambda folder, port: [str(program), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(folder)],
-        environment=lambda folder, port, who: {
-            "MINIO_ROOT_USER": who.access_key,
-            "MINIO_ROOT_PASSWORD": who.secret_key,
+        environment=lambda folder, port, credentials: {
+            "MINIO_ROOT_USER": credentials.access_key,
+            "MINIO_ROOT_PASSWORD": credentials.secret_key,
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
             "MINIO_API_SELECT_PARQUET": "on",
@@ -90,7 +90,7 @@ def minio(cores: int = WORKERS) -> Recipe:
 
 @dataclass(slots=True)
 class Server:
-    """One server on its own folder and port; it can be stopped and started again."""
+    """A server with its own folder and port; it can be stopped and started again."""
 
     recipe: Recipe
     folder: Path
@@ -100,32 +100,32 @@ class Server:
 
     @property
     def data(self) -> Path:
-        """Where it keeps everything."""
+        """The data folder."""
         return self.folder / "data"
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens and who we are to it."""
+        """The address, with credentials if requests are signed."""
         return Endpoint(self.address, self.credentials if self.recipe.signs_requests else None)
 
     @property
     def pid(self) -> int:
-        """The id of the process that was started; workers are its children."""
+        """The id of the main process; workers are its children."""
         if self._process is None:
-            raise RuntimeError(f"not running. server={self.recipe.name}")
+            raise RuntimeError(f"server not running. server={self.recipe.name}")
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process that was started still runs."""
+        """Whether the main process runs."""
         return self._process is not None and self._process.poll() is None
 
     def log_tail(self) -> str:
-        """The last words of the server."""
+        """Return the end of the server's log."""
         return (self.folder / "log").read_text(errors="replace")[-2000:]
 
-    def start(self, patience_seconds: float = 120) -> float:
-        """Start and wait until ready; the seconds that took."""
+    def start(self, timeout_seconds: float = 120) -> float:
+        """Start and wait until ready; return the seconds that took."""
         port = int(self.address.rsplit(":", 1)[1])
         data = self.data
         data.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class Server:
                 start_new_session=True,
             )
         while not self._is_ready():
-            if not self.is_alive or time.monotonic() - begin > patience_seconds:
+            if not self.is_alive or time.monotonic() - begin > timeout_seconds:
                 self.stop()
                 raise RuntimeError(f"server did not become ready. server={self.recipe.name} log={self.log_tail()}")
             time.sleep(0.005)
@@ -156,7 +156,7 @@ class Server:
             connection.close()
 
     def stop(self) -> None:
-        """Request it to end; insist when it does not."""
+        """Stop with SIGTERM, after 30 s with SIGKILL."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -168,15 +168,15 @@ class Server:
         self._process = None
 
     def cpu_seconds(self) -> float:
-        """Processor time of all its processes so far."""
+        """Return the processor time of all processes so far."""
         return processes.cpu_seconds(self.pid)
 
 
 @contextmanager
 def running(recipe: Recipe, folder: Path) -> Iterator[Server]:
-    """A server on a free port with made-up credentials, stopped at the end."""
-    who = Credentials("BENCH" + secrets.token_hex(6).upper(), secrets.token_hex(20))
-    server = Server(recipe, folder, f"127.0.0.1:{free_port()}", who)
+    """Run a server on a free port with random credentials."""
+    credentials = Credentials("BENCH" + secrets.token_hex(6).upper(), secrets.token_hex(20))
+    server = Server(recipe, folder, f"127.0.0.1:{free_port()}", credentials)
     server.start()
     try:
         yield server
@@ -185,7 +185,7 @@ def running(recipe: Recipe, folder: Path) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -197,7 +197,7 @@ def _lakebed_version() -> str:
 
 
 def _minio_version(program: Path) -> str:
-    """A server made by `go install` does not know its version, but the binary carries the module's."""
+    """Read the module version from the binary: a server built by `go install` does not know its version."""
     listing = subprocess.run(["go", "version", "-m", program], capture_output=True, text=True).stdout
     found = re.search(r"\bmod\s+github\.com/minio/minio\s+(\S+)", listing)
     return found[1] if found else "unknown"

@@ -1,7 +1,7 @@
-"""Request heads made in advance, which the load program only has to send: signed with SigV4, or not at all.
+"""Request heads that the load program sends as they are: signed with SigV4, or unsigned.
 
-The SigV4 is written apart from the server's own on purpose: a misreading of the rules would not cancel out. Paths and
-query values are given unencoded.
+This SigV4 is independent of the server's, so that an error in one is not hidden by the same error in the other.
+Paths and query values are given unencoded.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ PRESIGNED_SECONDS = 6 * 3600
 
 
 class Signing(enum.Enum):
-    """Where the signature is; it also says whether the body is signed for."""
+    """Where the signature is; decides also whether it covers the body."""
 
     HEADER = "header"
-    """`Authorization` header over the body's SHA-256, as SDKs do over plain HTTP."""
+    """`Authorization` header over the body's SHA-256, as SDKs send over plain HTTP."""
     PRESIGNED = "presigned"
     """Query parameters; the payload is unsigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A key pair made up for one run."""
+    """A random key pair of one run."""
 
     access_key: str
     secret_key: str = field(repr=False)
 
 
 class Signer:
-    """Signs for one host at one moment; a head it made is good for 15 minutes (hours when presigned)."""
+    """Signs for one host at one time; heads are valid for 15 minutes, presigned ones for hours."""
 
     def __init__(self, credentials: Credentials, host: str, now: datetime, region: str = "us-east-1") -> None:
         self._host = host
@@ -60,7 +60,7 @@ class Signer:
         length: int | None,
         signing: Signing,
     ) -> str:
-        """The request line and headers, ending in the empty line. `headers` have lower-case names and are signed."""
+        """Return request line and headers with the empty line. `headers` have lower-case names and are signed."""
         if signing is Signing.HEADER:
             signed = {**headers, "host": self._host, "x-amz-content-sha256": payload_sha256, "x-amz-date": self._stamp}
             parameters, canonical_query = dict(query), _encode(query)
@@ -98,7 +98,7 @@ class Signer:
 
 
 class Unsigned:
-    """Writes heads for a server that asks nobody who he is."""
+    """Writes heads for a server without authentication."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -113,7 +113,7 @@ class Unsigned:
         length: int | None,
         signing: Signing,
     ) -> str:
-        """The request line and headers, ending in the empty line; nothing is said of the payload but its length."""
+        """Return request line and headers with the empty line."""
         lines = {**headers, "host": self._host}
         if length is not None:
             lines["content-length"] = str(length)

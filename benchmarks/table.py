@@ -14,23 +14,23 @@ from benchmarks.samples import Cost
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Text in rows and columns."""
+    """A table of text."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
-    """What stands below."""
+    """Printed below the table."""
 
     def markdown(self) -> str:
-        """As GitHub reads it; every column but the first is numbers."""
+        """Format as GitHub Markdown; all columns but the first are right-aligned."""
         rule = ["---", *("--:" for _ in self.columns[1:])]
         lines = [f"| {' | '.join(cells)} |" for cells in (self.columns, rule, *self.rows)]
         below = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
         return "\n".join([*lines, *below]) + "\n"
 
     def show(self) -> None:
-        """Print, in colour where somebody looks."""
+        """Print the table, in colour on a terminal."""
         if not sys.stdout.isatty():
             print(f"\n{self.title}\n\n{self.markdown()}", end="")
             return
@@ -51,6 +51,6 @@ def _coloured(cell: str) -> str:
 
 
 def cost_cell(cost: Cost) -> str:
-    """Processor time an operation, and speed."""
+    """Format processor time and speed of an operation."""
     failed = f" ({cost.errors} errors)" if cost.errors else ""
     return f"{cost.server_cpu_seconds * 1e6:,.0f} µs, {cost.operations_a_second:,.0f} op/s{failed}"

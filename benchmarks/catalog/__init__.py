@@ -1,1 +1,1 @@
-"""Benchmarks of the Iceberg REST catalog, beside the project's reference server and Nessie."""
+"""Benchmarks of the Iceberg REST catalog against Iceberg's reference server and Nessie."""

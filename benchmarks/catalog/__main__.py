@@ -1,4 +1,4 @@
-"""`python -m benchmarks.catalog`: run the benchmarks, print the tables, keep the results."""
+"""`python -m benchmarks.catalog`: runs the catalog benchmarks and saves the results."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ NEEDED_BYTES = 16 * 1024**3
 SNAPSHOTS = (10, 100, 1_000, 10_000)
 TABLES = (10, 100, 1_000, 10_000, 100_000)
 QUICK_GROWTH = 3
-"""Sizes of each in a quick run."""
+"""Number of sizes in a quick run."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.catalog", description="Lakebed's Iceberg catalog beside the reference and Nessie."
+        prog="python -m benchmarks.catalog",
+        description="Benchmarks Lakebed's Iceberg catalog against the reference server and Nessie.",
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
-    parser.add_argument("--rounds", type=int, help="rounds a catalog and path (5; quick: 2)")
+    parser.add_argument("--rounds", type=int, help="rounds for each catalog and path (5; quick: 2)")
     parser.add_argument("--seconds", type=float, help="length of a round (4; quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not kept in RESULTS.md")
-    parser.add_argument("--alone", action="store_true", help="our catalog without the peers")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not saved in RESULTS.md")
+    parser.add_argument("--alone", action="store_true", help="Lakebed without the peers")
     parser.add_argument(
-        "--large", action="store_true", help="instead: our catalog with 10 to 10^4 snapshots a table, 10 to 10^5 tables"
+        "--large",
+        action="store_true",
+        help="instead: Lakebed with 10 to 10^4 snapshots in a table, and 10 to 10^5 tables",
     )
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when a server gave a wrong response."""
+    """Run the chosen benchmarks; 1 if a server sent an unexpected response."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = options.rounds or (2 if options.quick else 5)
@@ -88,7 +90,7 @@ def _compare(options: argparse.Namespace, sites: Sequence[Site], circumstances: 
         quick=options.quick,
     )
     if broken:
-        report_progress(f"broke off: {', '.join(broken)}")
+        report_progress(f"failed scenarios: {', '.join(broken)}")
         circumstances = msgspec.structs.replace(circumstances, complete=False)
     table = tables.comparison(rows, [site.name for site in sites])
     return save("catalog-compare", circumstances, rows, table, bool(broken) or any(row.failed for row in rows))

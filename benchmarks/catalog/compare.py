@@ -1,4 +1,4 @@
-"""The comparison: every scenario on all catalogs in turn, A B C A B C…, and the medians of the rounds."""
+"""Runs each scenario on all catalogs in turn (A B C A B C…) and takes the medians of the rounds."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ from benchmarks.session import report_progress
 
 WARM: Final = 1.1
 MOST_WARMING: Final = 6
-"""Rounds before those that count go on until one is not a tenth faster than all before it, up to so many: Java
-compiles what runs often, and what was compiled last again."""
+"""Maximum number of warm-up rounds. Warming up ends with the first round that is less than 10 % faster than the best
+before it: Java compiles hot code, some of it more than once.
+"""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One scenario."""
-
     name: str
     title: str
     unit: str
     goal: float
     sides: dict[str, Side]
-    """By catalog, ours first. One that cannot do it is not here."""
+    """By catalog, Lakebed first; without catalogs that do not support the scenario."""
     refused: dict[str, str]
-    """Why a catalog is not there."""
+    """Why a catalog is missing in `sides`."""
     rounds: dict[str, list[Sample]]
 
     @property
     def ratio(self) -> float | None:
-        """Our speed beside the best peer's, or None when we ran alone."""
+        """Our speed divided by the best peer's; None without peers."""
         ours, *peers = self.sides.values()
         best = max((peer.speed for peer in peers), default=0)
         return ours.speed / best if best else None
 
     @property
     def failed(self) -> bool:
-        """Whether any response was not as options."""
+        """Whether any response was unexpected."""
         return any(side.errors for side in self.sides.values())
 
 
 def compare(
     entries: Iterable[Entry], sites: Sequence[Site], *, rounds: int, seconds: float, quick: bool
 ) -> tuple[list[Row], list[str]]:
-    """Run `entries` on `sites`. Also the names of those that broke off."""
+    """Run `entries` on `sites`. Also returns the names of failed scenarios."""
     rows: list[Row] = []
     broken: list[str] = []
     for entry in entries:
@@ -60,17 +59,17 @@ def compare(
                 _prepare(scenario, site)
             except (RuntimeError, OSError) as error:
                 refused[site.name] = str(error)[:300]
-                report_progress(_told(f"{scenario.name} cannot be measured on {site.name}", error))
+                report_progress(_describe_failure(f"{scenario.name} cannot be measured on {site.name}", error))
         if sites[0].name in refused:
             broken.append(scenario.name)
             continue
-        able = [site for site in sites if site.name not in refused]
+        measurable = [site for site in sites if site.name not in refused]
         try:
-            rows.append(_row(entry, scenario, able, refused, rounds, seconds))
+            rows.append(_row(entry, scenario, measurable, refused, rounds, seconds))
             report_progress(f"{scenario.name}: {describe(rows[-1])}")
-        except (RuntimeError, OSError) as error:  # the other paths are still worth measuring
+        except (RuntimeError, OSError) as error:  # measure the other scenarios
             broken.append(scenario.name)
-            report_progress(_told(f"{scenario.name} broke off", error))
+            report_progress(_describe_failure(f"{scenario.name} failed", error))
     return rows, broken
 
 
@@ -91,7 +90,7 @@ def _row(
         _warm(scenario, site, seconds)
     for number in range(1, rounds + 1):
         for site in sites:
-            os.sync()  # what one server left for the kernel to write must not slow the other
+            os.sync()  # unwritten pages of one server must not slow the next
             samples[site.name].append(scenario.round(site, number, seconds))
     return Row(
         name=scenario.name,
@@ -114,12 +113,12 @@ def _warm(scenario: Scenario, site: Site, seconds: float) -> None:
 
 
 def describe(row: Row) -> str:
-    """The row in one line."""
+    """Format the row as one line."""
     sides = ", ".join(f"{name} {side.speed:,.1f} {row.unit}" for name, side in row.sides.items())
     ratio = f", {row.ratio:.2f}×" if row.ratio is not None else ""
     errors = "".join(f", {name} errors {side.errors}" for name, side in row.sides.items() if side.errors)
     return sides + ratio + errors
 
 
-def _told(what: str, error: Exception) -> str:
-    return "\n".join([f"{what}: {error}", *getattr(error, "__notes__", ())])
+def _describe_failure(event: str, error: Exception) -> str:
+    return "\n".join([f"{event}: {error}", *getattr(error, "__notes__", ())])

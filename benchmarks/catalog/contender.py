@@ -1,6 +1,6 @@
-"""One of the writers that contend for a table: `python -m benchmarks.catalog.contender ORDERS`.
+"""One of the writers that contend for a table: `python -m benchmarks.catalog.contender PLAN`.
 
-It reads its orders, says that it is ready, waits for a line on standard input, works, and prints its outcome.
+It reads its plan, prints `ready`, waits for a line on standard input, runs, and prints its report.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import msgspec
 _SEQUENCE: Final = re.compile(rb'"last-sequence-number"\s*:\s*(\d+)')
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
-_PIECE: Final = 1 << 18
-_GIVE_UP: Final = 20
-"""Wrong answers after which a writer stops asking."""
+_CHUNK_BYTES: Final = 1 << 18
+_MAX_ERRORS: Final = 20
+"""A writer stops after so many unexpected responses."""
 
 
-class Orders(msgspec.Struct, frozen=True):
-    """What a writer is to do; requests are complete."""
+class WriterPlan(msgspec.Struct, frozen=True):
+    """The requests of a writer, complete with heads."""
 
     address: str
     seconds: float
     commits: list[list[bytes]]
-    """Of each table: the appends that follow the first, which was committed before."""
+    """By table: the appends after the first, which is committed before the run."""
     loads: list[bytes]
-    """One a table."""
+    """One for each table."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What a writer did."""
+class WriterReport(msgspec.Struct, frozen=True):
+    """Measurements of a writer."""
 
     committed_seconds: list[float]
-    """How long each commit of its own took."""
+    """Duration of each successful commit."""
     conflicts: int
     elapsed_seconds: float
     cpu_seconds: float
@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """One keep-alive connection: a request out, its response in. As little as that takes, so that it costs little."""
+    """A minimal keep-alive connection, which takes little processor time."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -54,7 +54,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, request: bytes) -> tuple[int, bytes]:
-        """The status and body of the response. Raises ConnectionError."""
+        """Send a request and return the status and body of its response. Raises ConnectionError."""
         self._socket.sendall(request)
         got = b""
         while (end := got.find(b"\r\n\r\n")) < 0:
@@ -64,7 +64,7 @@ class Connection:
         if _CHUNKED.search(head):
             while not body.endswith(b"0\r\n\r\n"):
                 body += self._more()
-            return status, _joined(body)
+            return status, _join_chunks(body)
         length = _LENGTH.search(head)
         missing = (int(length[1]) if length else 0) - len(body)
         pieces = [body]
@@ -74,14 +74,14 @@ class Connection:
         return status, b"".join(pieces)
 
     def _more(self) -> bytes:
-        piece = self._socket.recv(_PIECE)
+        piece = self._socket.recv(_CHUNK_BYTES)
         if not piece:
-            raise ConnectionError("the server closed the connection in an response")
+            raise ConnectionError("connection closed within a response")
         return piece
 
 
-def _joined(body: bytes) -> bytes:
-    """A body without the lengths of its chunks."""
+def _join_chunks(body: bytes) -> bytes:
+    """Decode a chunked body."""
     pieces: list[bytes] = []
     at = 0
     while True:
@@ -93,19 +93,19 @@ def _joined(body: bytes) -> bytes:
         at = end + 2 + length + 2
 
 
-def work(orders: Orders) -> Outcome:
-    """Go for append after append until the time is up, or all are committed."""
-    connection = Connection(orders.address)
+def work(plan: WriterPlan) -> WriterReport:
+    """Commit appends until the time is up or all are committed; after a conflict, load the table."""
+    connection = Connection(plan.address)
     committed: list[float] = []
     errors: dict[str, int] = {}
     conflicts, first_error_answer, table, following = 0, "", 0, 0
     cpu, begin = time.process_time(), time.monotonic()
-    while table < len(orders.commits) and time.monotonic() - begin < orders.seconds:
-        if following >= len(orders.commits[table]):
+    while table < len(plan.commits) and time.monotonic() - begin < plan.seconds:
+        if following >= len(plan.commits[table]):
             table, following = table + 1, 0
             continue
         sent = time.monotonic()
-        status, body = connection.send(orders.commits[table][following])
+        status, body = connection.send(plan.commits[table][following])
         if status == 200:
             committed.append(time.monotonic() - sent)
             following += 1
@@ -113,7 +113,7 @@ def work(orders: Orders) -> Outcome:
         where = f"commit: status {status}"
         if status == 409:
             conflicts += 1
-            status, body = connection.send(orders.loads[table])
+            status, body = connection.send(plan.loads[table])
             where = f"load: status {status}"
             found = _SEQUENCE.search(body)
             if status == 200 and found is not None:
@@ -121,9 +121,9 @@ def work(orders: Orders) -> Outcome:
                 continue
         errors[where] = errors.get(where, 0) + 1
         first_error_answer = first_error_answer or body[:1200].decode(errors="replace")
-        if sum(errors.values()) >= _GIVE_UP:
+        if sum(errors.values()) >= _MAX_ERRORS:
             break
-    return Outcome(
+    return WriterReport(
         committed_seconds=committed,
         conflicts=conflicts,
         elapsed_seconds=time.monotonic() - begin,
@@ -134,11 +134,11 @@ def work(orders: Orders) -> Outcome:
 
 
 def main() -> None:
-    """Wait for the others, then work."""
-    orders = msgspec.msgpack.decode(Path(sys.argv[1]).read_bytes(), type=Orders)
+    """Wait for the other writers, then run."""
+    plan = msgspec.msgpack.decode(Path(sys.argv[1]).read_bytes(), type=WriterPlan)
     print("ready", flush=True)
     sys.stdin.readline()
-    print(msgspec.json.encode(work(orders)).decode(), flush=True)
+    print(msgspec.json.encode(work(plan)).decode(), flush=True)
 
 
 if __name__ == "__main__":

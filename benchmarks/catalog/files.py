@@ -1,7 +1,7 @@
-"""The files that an append adds to a table: a data file, its manifest, and the manifest list of the new snapshot.
+"""The files that an append adds to a table: a data file, its manifest, and the snapshot's manifest list.
 
-They are real ones, of format version 2 and with the schemas that PyIceberg writes; fastavro encodes them, because many
-thousands are made. Each append adds one manifest to those of the snapshot before it, as engines do.
+They are real files of format version 2, with PyIceberg's schemas. fastavro encodes them, because there are thousands.
+Each append adds one manifest to those of the parent snapshot, as engines do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION: Final = 2
 COLUMNS: Final = 10
 ROWS: Final = 10
 FIRST_ID: Final = 7_000_000_000_000_000_000
-"""Ids of snapshots are as long as those which engines draw."""
+"""Snapshot ids have as many digits as those of engines."""
 
 Avro = Any
 """Schemas and records as fastavro takes them."""
@@ -37,7 +37,7 @@ Avro = Any
 
 @cache
 def table_schema() -> dict[str, Any]:
-    """The schema of every table here, as the contract has it."""
+    """The schema of every table, in Iceberg's JSON."""
     fields = [
         {"id": index, "name": f"column_{index:02d}", "type": "string", "required": False}
         for index in range(1, COLUMNS + 1)
@@ -47,7 +47,7 @@ def table_schema() -> dict[str, Any]:
 
 @cache
 def data_file() -> bytes:
-    """A Parquet file of a few rows; it is the same in every append."""
+    """A Parquet file of a few rows, the same in every append."""
     columns = {f"column_{index:02d}": [f"value {row}" for row in range(ROWS)] for index in range(1, COLUMNS + 1)}
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out)
@@ -55,22 +55,19 @@ def data_file() -> bytes:
 
 
 def snapshot_id(number: int) -> int:
-    """The id of a table's snapshot by its number, which counts from 1 and is its sequence number, too."""
+    """The id of a snapshot by its number, which counts from 1 and equals its sequence number."""
     return FIRST_ID + number
 
 
 def data_path(location: str, number: int) -> str:
-    """Where the data file of an append is."""
     return f"{location}/data/00000-{number}-{_name(number)}-00001.parquet"
 
 
 def manifest_path(location: str, number: int) -> str:
-    """Where the manifest of an append is."""
     return f"{location}/metadata/{_name(number)}-m0.avro"
 
 
 def list_path(location: str, number: int) -> str:
-    """Where the manifest list of a snapshot is."""
     return f"{location}/metadata/snap-{snapshot_id(number)}-1-{_name(number)}.avro"
 
 
@@ -81,7 +78,7 @@ def manifest(location: str, number: int) -> bytes:
         "snapshot_id": snapshot_id(number),
         "sequence_number": None,
         "file_sequence_number": None,
-        "data_file": {**_data_file_facts(), "file_path": data_path(location, number)},
+        "data_file": {**_data_file_fields(), "file_path": data_path(location, number)},
     }
     header = {
         "schema": json.dumps(table_schema()),
@@ -94,8 +91,8 @@ def manifest(location: str, number: int) -> bytes:
     return _avro_file(_entry_schema(), [entry], header)
 
 
-def line(location: str, number: int, length: int) -> dict[str, Any]:
-    """What manifest lists say of that manifest."""
+def manifest_list_entry(location: str, number: int, length: int) -> dict[str, Any]:
+    """The entry of a manifest in manifest lists."""
     return {
         "manifest_path": manifest_path(location, number),
         "manifest_length": length,
@@ -115,32 +112,31 @@ def line(location: str, number: int, length: int) -> dict[str, Any]:
     }
 
 
-def manifest_list(lines: Sequence[Mapping[str, Any]], number: int) -> bytes:
-    """The manifest list of a snapshot."""
+def manifest_list(entries: Sequence[Mapping[str, Any]], number: int) -> bytes:
     header = {
         "snapshot-id": str(snapshot_id(number)),
         "parent-snapshot-id": str(snapshot_id(number - 1)) if number > 1 else "null",
         "sequence-number": str(number),
         "format-version": str(VERSION),
     }
-    return _avro_file(_list_schema(), lines, header)
+    return _avro_file(_list_schema(), entries, header)
 
 
 def files_of_appends(location: str, numbers: Sequence[int]) -> list[tuple[str, bytes]]:
-    """Everything that consecutive appends need: locations and contents. The first one's list has its manifest alone."""
+    """Locations and contents of the files of consecutive appends. The first manifest list has one manifest."""
     files: list[tuple[str, bytes]] = []
-    lines: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for number in numbers:
         written = manifest(location, number)
-        lines.insert(0, line(location, number, len(written)))  # engines write what is new first
+        entries.insert(0, manifest_list_entry(location, number, len(written)))  # newest first, as engines write it
         files.append((data_path(location, number), data_file()))
         files.append((manifest_path(location, number), written))
-        files.append((list_path(location, number), manifest_list(lines, number)))
+        files.append((list_path(location, number), manifest_list(entries, number)))
     return files
 
 
 def snapshot(location: str, number: int, now_ms: int) -> dict[str, Any]:
-    """The snapshot of one append, as documents have it."""
+    """The snapshot of one append, in Iceberg's JSON."""
     size = len(data_file())
     found: dict[str, Any] = {
         "snapshot-id": snapshot_id(number),
@@ -172,12 +168,12 @@ def _name(number: int) -> UUID:
 
 
 @cache
-def _data_file_facts() -> dict[str, Any]:
+def _data_file_fields() -> dict[str, Any]:
     def pairs(value: object) -> list[dict[str, object]]:
         return [{"key": index, "value": value} for index in range(1, COLUMNS + 1)]
 
-    facts: dict[str, Any] = dict.fromkeys(field.name for field in _data_file_type().fields)
-    return facts | {
+    values: dict[str, Any] = dict.fromkeys(field.name for field in _data_file_type().fields)
+    return values | {
         "content": 0,
         "file_format": "PARQUET",
         "partition": {},

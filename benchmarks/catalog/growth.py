@@ -1,4 +1,4 @@
-"""How our catalog carries much of everything: what an operation costs as a table's snapshots, and the tables, grow."""
+"""Cost of catalog operations as the snapshots of a table, or the tables of the catalog, grow in number."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from benchmarks.session import report_progress
 HISTORIES: Final = "histories"
 TABLES: Final = "tables"
 COPIES: Final = 4
-"""Tables of each number of snapshots."""
+"""Tables for each number of snapshots."""
 APPENDS: Final = 30
-"""Commits to each of them in a round: few, beside the snapshots that are there."""
+"""Commits to each table in a round; few, so that the number of snapshots hardly changes."""
 WARM_SECONDS: Final = 0.5
 MANIFESTS: Final = 10
-"""That the newest snapshot of a long history lists."""
+"""Manifests of the newest snapshot."""
 NEW_APPENDS: Final = 50
 NEW_TABLES: Final = 200
 PAGE: Final = 100
 CONNECTIONS: Final = 8
 
 
-class Grown(msgspec.Struct, frozen=True):
-    """The catalog with so many snapshots a table, or so many tables."""
+class GrowthPoint(msgspec.Struct, frozen=True):
+    """Costs at one size: snapshots of a table, or tables."""
 
     size: int
     paths: dict[str, Cost]
 
 
-def grow_snapshots(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Grown]:
-    """Tables that keep so many snapshots, registered as they are; loads and commits."""
+def grow_snapshots(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[GrowthPoint]:
+    """Measure loads and commits of registered tables with so many snapshots."""
     site.create_namespace(HISTORIES)
     found = []
     for size in sizes:
         report_progress(f"growth: tables of {size:,} snapshots")
-        tables = [_with_history(site, f"loaded-{size}-{index}", size) for index in range(COPIES)]
+        tables = [_register_table(site, f"loaded-{size}-{index}", size) for index in range(COPIES)]
         paths = {
             "load, refs": _cost(site, [site.load_request(table, "refs") for table in tables], rounds, seconds),
             "load, all": _cost(site, [site.load_request(table) for table in tables], rounds, seconds),
             "append, 1 writer": cost_of([_append(site, size, number) for number in range(rounds)]),
         }
-        found.append(Grown(size, paths))
+        found.append(GrowthPoint(size, paths))
         report_progress(describe(found[-1]))
     return found
 
 
-def grow_tables(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Grown]:
-    """One namespace through `sizes` (ascending), its tables made through the front door; names chosen at random."""
+def grow_tables(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[GrowthPoint]:
+    """Measure one namespace at each of `sizes`, which ascend. Names are chosen at random."""
     site.create_namespace(TABLES)
     found, present = [], 0
     for size in sizes:
@@ -67,24 +67,24 @@ def grow_tables(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float
         names = [f"table-{index:06d}" for index in range(present, size)]
         site.tool.deliver(site.endpoint, [site.create_request(TABLES, name) for name in names], connections=CONNECTIONS)
         present = size
-        os.sync()  # leave nothing for the kernel to write while the server is measured
-        dice = random.Random(size)
-        chosen = [Table(TABLES, f"table-{dice.randrange(size):06d}", "", "") for _ in range(2_000)]
+        os.sync()  # no write-back while the server is measured
+        rng = random.Random(size)
+        chosen = [Table(TABLES, f"table-{rng.randrange(size):06d}", "", "") for _ in range(2_000)]
         page = site.list_request(TABLES, {"pageSize": str(PAGE), "pageToken": ""})
-        # What creates and appends leave is little beside the larger sizes, and is in other namespaces.
+        # Creates and appends use other namespaces, and add little compared with the larger sizes.
         paths = {
             "load": _cost(site, [site.load_request(table) for table in chosen], rounds, seconds),
             f"list, a page of {PAGE}": _cost(site, [page], rounds, seconds),
             "create": cost_of([_create(site, f"create-{size}-{number}") for number in range(rounds)]),
             "append, 1 writer": cost_of([_append_new(site, f"append-{size}-{number}") for number in range(rounds)]),
         }
-        found.append(Grown(size, paths))
+        found.append(GrowthPoint(size, paths))
         report_progress(describe(found[-1]))
     return found
 
 
-def describe(grown: Grown) -> str:
-    """One line."""
+def describe(grown: GrowthPoint) -> str:
+    """Format as one line."""
     costs = (f"{name} {cost.server_cpu_seconds * 1e3:,.2f} ms" for name, cost in grown.paths.items())
     return f"growth: {grown.size:,}: server CPU: {', '.join(costs)}"
 
@@ -94,20 +94,20 @@ def _cost(site: Site, requests: Sequence[Request], rounds: int, seconds: float) 
         site.measure(lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds))
         for _ in range(rounds + 1)
     ]
-    return cost_of(samples[1:])  # the first warms up
+    return cost_of(samples[1:])  # without the warm-up
 
 
 def _append(site: Site, size: int, number: int) -> Sample:
-    """Some appends to each of a few new tables of so many snapshots."""
-    tables = [_with_history(site, f"appended-{size}-{number}-{index}", size) for index in range(COPIES)]
+    """Append repeatedly to new tables with so many snapshots."""
+    tables = [_register_table(site, f"appended-{size}-{number}-{index}", size) for index in range(COPIES)]
     now_ms = time.time_ns() // 1_000_000
     steps = range(size + 1, size + APPENDS + 1)
-    # The first commit after a registration finds nothing remembered: it is not what a writer waits for day by day.
+    # Not measured: the first commit after a registration, with a cold metadata cache,
     first = [site.append_request(table, steps[0], now_ms) for table in tables]
     site.tool.deliver(site.endpoint, first, connections=1)
-    # Nor is the first look of a worker at a table that another one changed: each has one before it counts.
-    looks = [site.load_request(table, "refs") for table in tables]
-    site.tool.run(site.endpoint, looks, connections=CONNECTIONS, seconds=WARM_SECONDS)
+    # and each worker's first load of a table that another worker changed.
+    loads = [site.load_request(table, "refs") for table in tables]
+    site.tool.run(site.endpoint, loads, connections=CONNECTIONS, seconds=WARM_SECONDS)
     requests = [site.append_request(table, step, now_ms + step) for table in tables for step in steps[1:]]
     sample = site.measure(lambda: site.tool.run(site.endpoint, requests, chains=[len(requests)]))
     for table in tables:
@@ -130,8 +130,8 @@ def _append_new(site: Site, namespace: str) -> Sample:
     return sample
 
 
-def _with_history(site: Site, name: str, snapshots: int) -> Table:
-    """A table that keeps so many snapshots; the files of the newest are there, and those of some appends to come."""
+def _register_table(site: Site, name: str, snapshots: int) -> Table:
+    """Register a table with so many snapshots; write the files of the newest and of the next appends."""
     location = f"s3://{WAREHOUSE}/{HISTORIES}/{name}"
     metadata_location = f"{location}/metadata/00000-{uuid4()}.metadata.json"
     first = max(1, snapshots - MANIFESTS + 1)
@@ -139,7 +139,7 @@ def _with_history(site: Site, name: str, snapshots: int) -> Table:
     contents.append((metadata_location, msgspec.json.encode(_metadata(location, snapshots))))
     site.store.put(contents)
     response = site.endpoint.call(site.register_request(HISTORIES, name, metadata_location))
-    return site.shown(HISTORIES, name, response.body)
+    return site.parse_table(HISTORIES, name, response.body)
 
 
 def _metadata(location: str, snapshots: int) -> dict[str, Any]:

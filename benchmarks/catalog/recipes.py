@@ -14,27 +14,27 @@ from benchmarks.signing import Credentials
 
 WAREHOUSE: Final = "warehouse"
 HEAP: Final = "-Xmx2g"
-"""For each Java process; the rest is as Java chooses."""
+"""Of each Java process; otherwise Java's defaults."""
 NAMES: Final = ("Lakebed", "Iceberg reference", "Nessie")
 
 
 def lakebed() -> Recipe:
-    """Our server, from this checkout."""
+    """Lakebed, from this checkout."""
     return replace(
         servers.lakebed(),
         durability=(
             "fdatasync of the metadata log, which holds the pointer, the commit log, the events and small metadata "
-            "files; of larger ones also fdatasync of the file and fsync of its folder; commits that arrive together "
-            "share a sync of the log"
+            "files; of larger ones also fdatasync of the file and fsync of its folder; concurrent commits share "
+            "a sync of the log"
         ),
     )
 
 
 def reference() -> Recipe:
-    """The reference server over a JDBC catalog: SQLite in a file, metadata in local files.
+    """The reference server with a JDBC catalog: SQLite in a file, metadata in local files.
 
-    SQLite keeps a write-ahead log that is synced at every commit, as ours; the driver's default, a rollback journal, is
-    as durable and slower.
+    SQLite has a write-ahead log that is synced at every commit, as Lakebed's. The driver's default, a rollback journal,
+    is as durable and slower.
     """
     return Recipe(
         name=NAMES[1],
@@ -44,7 +44,7 @@ def reference() -> Recipe:
             *(str(jars.supported_java()), HEAP, f"-Djava.io.tmpdir={folder}", "-cp", f"{jars.reference_jars()}/*"),
             "org.apache.iceberg.rest.RESTCatalogServer",
         ],
-        environment=lambda folder, port, who: {
+        environment=lambda folder, port, credentials: {
             "CATALOG_REST_PORT": str(port),
             "CATALOG_WAREHOUSE": f"file://{folder / 'warehouse'}",
             "CATALOG_URI": f"jdbc:sqlite:{folder / 'catalog.db'}?journal_mode=WAL&synchronous=FULL",
@@ -57,7 +57,7 @@ def reference() -> Recipe:
 def nessie(store: Server) -> Recipe:
     """Nessie with RocksDB, its warehouse in `store`."""
 
-    def environment(folder: Path, port: int, who: Credentials) -> Mapping[str, str]:
+    def environment(folder: Path, port: int, credentials: Credentials) -> Mapping[str, str]:
         settings = folder / "application.properties"
         settings.touch(mode=0o600)
         settings.write_text("".join(f"{name}={value}\n" for name, value in _nessie_settings(folder, port, store)))

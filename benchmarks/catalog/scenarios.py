@@ -1,4 +1,4 @@
-"""The request paths that are measured: each a namespace to prepare, a right response to check, and a round to run."""
+"""The measured request paths. Each prepares a namespace, checks a response, and runs rounds."""
 
 from __future__ import annotations
 
@@ -19,55 +19,53 @@ from benchmarks.samples import Sample
 WRITERS: Final = 8
 CONNECTIONS: Final = 8
 DEPTH: Final = 100
-"""Appends to a table before a writer goes on to the next: as many manifests as engines merge at by default."""
+"""Appends to a table before a writer continues with the next: engines merge manifests at this number by default."""
 TABLES_A_TRANSACTION: Final = 100
 TRANSACTIONS_A_SET: Final = 20
-"""Transactions that change the same tables."""
+"""Transactions on the same tables."""
 
 
 class Scenario(Protocol):
-    """One request path."""
-
     @property
     def name(self) -> str:
-        """What `--only` takes."""
+        """The value of `--only`, and the namespace."""
         ...
 
     def prepare(self, site: Site) -> None:
-        """Seed the (empty) namespace, which is called as the scenario is."""
+        """Fill the new namespace."""
         ...
 
     def check(self, site: Site) -> None:
-        """Raise unless the catalog answers this path rightly."""
+        """Raise RuntimeError if the catalog's response is wrong."""
         ...
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """Load the catalog for about `seconds`; `number` tells rounds apart."""
+        """Load the catalog for about `seconds`. `number` is unique among the rounds."""
         ...
 
 
 @dataclass(slots=True)
-class Pace:
-    """How many operations a round has to have ready, by what the rounds before it took."""
+class RateEstimate:
+    """Estimates how many operations a round must prepare, from earlier rounds."""
 
     first: float
-    """Operations a second, before anything is known."""
-    _known: dict[str, float] = field(default_factory=dict)
+    """Operations a second, before the first round."""
+    _fastest: dict[str, float] = field(default_factory=dict)
 
     def needed(self, site: Site, seconds: float) -> int:
-        """Enough for a server that has become half as fast again."""
-        return round(self._known.get(site.name, self.first) * seconds * 1.5) + 1
+        """Return enough for a server that has become half as fast again."""
+        return round(self._fastest.get(site.name, self.first) * seconds * 1.5) + 1
 
-    def learn(self, site: Site, sample: Sample) -> Sample:
-        """Remember the fastest."""
-        fastest = max(self._known.get(site.name, self.first), sample.operations / sample.elapsed_seconds)
-        self._known[site.name] = fastest
+    def update(self, site: Site, sample: Sample) -> Sample:
+        """Store the highest rate."""
+        fastest = max(self._fastest.get(site.name, self.first), sample.operations / sample.elapsed_seconds)
+        self._fastest[site.name] = fastest
         return sample
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """loadTable: some tables of ten snapshots each, round and round."""
+    """loadTable of tables with ten snapshots each."""
 
     tables: int
     snapshots: int = 10
@@ -75,7 +73,6 @@ class Loads:
     _made: dict[str, list[Table]] = field(default_factory=dict)
 
     def prepare(self, site: Site) -> None:
-        """The tables, with their data."""
         series = prepare(site, self.name, "table", self.tables * self.snapshots, self.snapshots)
         site.tool.deliver(site.endpoint, series.requests(site), connections=1)
         self._made[site.name] = list(series.tables)
@@ -85,62 +82,59 @@ class Loads:
         Series(self._made[site.name], self.snapshots).check(site, self.tables * self.snapshots)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """Load after load."""
         requests = [site.load_request(table) for table in self._made[site.name]]
         return site.measure(lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class Creates:
-    """createTable: names that were never used."""
+    """createTable with unused names."""
 
     name: str = "create"
-    _pace: Pace = field(default_factory=lambda: Pace(500))
+    _rate: RateEstimate = field(default_factory=lambda: RateEstimate(500))
 
     def prepare(self, site: Site) -> None:
-        """Nothing: each round has a namespace of its own."""
+        """Nothing: each round has its own namespace."""
 
     def check(self, site: Site) -> None:
-        """What was made is there, and empty."""
+        """A new table exists and is empty."""
         table = site.create_table(self.name, "checked")
         if site.metadata(table).get("snapshots"):
             raise RuntimeError(f"a new table has snapshots. server={site.name}")
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """Table after table."""
         namespace = f"{self.name}-{number}"
         site.create_namespace(namespace)
-        names = (f"table-{index:06d}" for index in range(self._pace.needed(site, seconds)))
+        names = (f"table-{index:06d}" for index in range(self._rate.needed(site, seconds)))
         requests = [site.create_request(namespace, name) for name in names]
         sample = site.measure(
             lambda: site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds, once=True)
         )
         if (found := count_tables(site, namespace)) != sample.operations:
             raise RuntimeError(f"tables are missing. server={site.name} made={sample.operations} listed={found}")
-        return self._pace.learn(site, sample)
+        return self._rate.update(site, sample)
 
 
 @dataclass(frozen=True, slots=True)
 class Appends:
-    """updateTable: appends by one or more writers, each on tables of its own."""
+    """updateTable: appends by one or more writers, each to its own tables."""
 
     name: str
     writers: int
-    _pace: Pace = field(default_factory=lambda: Pace(200))
+    _rate: RateEstimate = field(default_factory=lambda: RateEstimate(200))
 
     def prepare(self, site: Site) -> None:
-        """Nothing: each round has tables of its own."""
+        """Nothing: each round has its own tables."""
 
     def check(self, site: Site) -> None:
-        """Two appends are there."""
+        """Two appends are committed."""
         series = prepare(site, self.name, "checked", 2, 2)
         for request in series.requests(site):
             site.endpoint.call(request)
         series.check(site, 2)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """Each writer commits append after append."""
-        each = -(-self._pace.needed(site, seconds) // self.writers)
+        each = -(-self._rate.needed(site, seconds) // self.writers)
         all_series = [
             prepare(site, self.name, f"table-{number}-{writer}", each, DEPTH) for writer in range(self.writers)
         ]
@@ -155,22 +149,22 @@ class Appends:
         sample = site.measure(work)
         for series, committed in zip(all_series, reports[0].chains, strict=True):
             series.check(site, committed)
-        return self._pace.learn(site, sample)
+        return self._rate.update(site, sample)
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """updateTable: writers that all append to the same table."""
+    """updateTable: appends by several writers to one table."""
 
     writers: int
     name: str = "contend"
-    _pace: Pace = field(default_factory=lambda: Pace(200))
+    _rate: RateEstimate = field(default_factory=lambda: RateEstimate(200))
 
     def prepare(self, site: Site) -> None:
-        """Nothing: each round has tables of its own."""
+        """Nothing: each round has its own tables."""
 
     def check(self, site: Site) -> None:
-        """An append to what the table was before is refused."""
+        """An append to an outdated snapshot is refused."""
         series = prepare(site, self.name, "checked", 3, 3)
         first, second, _ = series.requests(site)
         site.endpoint.call(first)
@@ -179,16 +173,16 @@ class Contention:
         try:
             site.endpoint.call(replace(late, status=409, length=ANY_LENGTH))
         except RuntimeError as error:
-            raise RuntimeError("it takes an append to a state that the table is no longer in") from error
+            raise RuntimeError("an append to an outdated snapshot was accepted") from error
         series.check(site, 2)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """All writers go for the next append; who is too late looks where the table is and goes on from there."""
-        series = prepare(site, self.name, f"table-{number}", self._pace.needed(site, seconds), DEPTH)
+        """All writers commit the next append; after a conflict a writer loads the table and continues from there."""
+        series = prepare(site, self.name, f"table-{number}", self._rate.needed(site, seconds), DEPTH)
         site.tool.deliver(site.endpoint, series.requests(site)[::DEPTH], connections=1)
         sample = site.measure(lambda: contend(site, series, self.writers, seconds))
         self._check_appended(site, series, sample.operations)
-        return self._pace.learn(site, sample)
+        return self._rate.update(site, sample)
 
     def _check_appended(self, site: Site, series: Series, committed: int) -> None:
         found = 0
@@ -197,7 +191,9 @@ class Contention:
             site.check_appended(table, last)
             found += last - 1
         if found != committed:
-            raise RuntimeError(f"appends are missing. server={site.name} acknowledged={committed} found={found}")
+            raise RuntimeError(
+                f"committed appends are missing. server={site.name} acknowledged={committed} found={found}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,19 +205,18 @@ class Lists:
     _lengths: dict[str, int] = field(default_factory=dict)
 
     def prepare(self, site: Site) -> None:
-        """The tables to list."""
         requests = [site.create_request(self.name, f"table-{index:06d}") for index in range(self.tables)]
         site.tool.deliver(site.endpoint, requests, connections=CONNECTIONS)
 
     def check(self, site: Site) -> None:
-        """All names are there, once, and none is left for another page."""
+        """All names are listed once, in one page."""
         response = site.endpoint.call(site.list_request(self.name))
         if (found := names_in(site, response.body)) != self.tables:
             raise RuntimeError(f"names are missing. server={site.name} expected={self.tables} found={found}")
         self._lengths[site.name] = len(response.body)
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """List after list, each of the same length."""
+        """List repeatedly; each response has the same length."""
         length = self._lengths[site.name]
         request = replace(site.list_request(self.name), length=(length, length))
         return site.measure(lambda: site.tool.run(site.endpoint, [request], connections=CONNECTIONS, seconds=seconds))
@@ -232,17 +227,17 @@ class Transactions:
     """commitTransaction: one append to each of a hundred tables, by one writer."""
 
     name: str = "transaction"
-    _pace: Pace = field(default_factory=lambda: Pace(2))
+    _rate: RateEstimate = field(default_factory=lambda: RateEstimate(2))
 
     def prepare(self, site: Site) -> None:
-        """Nothing: each round has tables of its own."""
+        """Nothing: each round has its own tables."""
 
     def check(self, site: Site) -> None:
         """Nothing that a round does not check."""
 
     def round(self, site: Site, number: int, seconds: float) -> Sample:
-        """Transaction after transaction; after some, it is other tables' turn."""
-        sets = -(-self._pace.needed(site, seconds) // TRANSACTIONS_A_SET)
+        """Commit transactions; after some, continue with new tables."""
+        sets = -(-self._rate.needed(site, seconds) // TRANSACTIONS_A_SET)
         chosen = [self._tables(site, f"{number}-{index}") for index in range(sets)]
         now_ms = time.time_ns() // 1_000_000
         requests = [
@@ -255,7 +250,7 @@ class Transactions:
             committed = min(TRANSACTIONS_A_SET, sample.operations - index * TRANSACTIONS_A_SET)
             for table in tables if committed > 0 else ():
                 site.check_appended(table, committed)
-        return self._pace.learn(site, sample)
+        return self._rate.update(site, sample)
 
     def _tables(self, site: Site, label: str) -> list[Table]:
         tables = [site.create_table(self.name, f"table-{label}-{index}") for index in range(TABLES_A_TRANSACTION)]
@@ -264,28 +259,28 @@ class Transactions:
 
 
 def names_in(site: Site, response: bytes) -> int:
-    """How many names an response lists. Raises RuntimeError when it is not the whole list, or has one twice."""
+    """Return the number of listed names. Raises RuntimeError if the list is paged or has duplicates."""
     document = msgspec.json.decode(response)
     if document.get("next-page-token"):
-        raise RuntimeError(f"the list is cut off. server={site.name}")
+        raise RuntimeError(f"list is incomplete. server={site.name}")
     names = [one["name"] for one in document["identifiers"]]
     if len(set(names)) != len(names):
-        raise RuntimeError(f"a name is listed twice. server={site.name}")
+        raise RuntimeError(f"duplicate name in a list. server={site.name}")
     return len(names)
 
 
 def count_tables(site: Site, namespace: str) -> int:
-    """How many tables a namespace has."""
+    """Return the number of tables in a namespace."""
     return names_in(site, site.endpoint.call(site.list_request(namespace)).body)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the table: a scenario, and what it should reach beside the best peer."""
+    """A row of the results: a scenario, and its goal relative to the best peer."""
 
     title: str
     make: Callable[[bool], Scenario]
-    """Called with True for a quick run."""
+    """Takes True for a quick run."""
     unit: str = "op/s"
     goal: float = 2
 

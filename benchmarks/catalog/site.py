@@ -1,4 +1,4 @@
-"""What a scenario works with: a running catalog, where its tables' files are, and the requests that it takes."""
+"""A running catalog under test: its server, its file store, and the requests of the scenarios."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ from benchmarks.servers import Server
 
 _JSON: Final = {"content-type": "application/json"}
 _SHORTEST: Final = 300
-"""No table is shown in fewer bytes."""
+"""Minimum length of a response with table metadata."""
 
 
 class Store(Protocol):
-    """Where the files of tables are."""
+    """The store of table files."""
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Write files, by location."""
+        """Write files, given by location and content."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class S3Store:
-    """Objects, put as any client puts them."""
+    """Writes table files as S3 objects."""
 
     endpoint: Endpoint
     tool: LoadTool
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """One PUT a file."""
         requests = [Request("PUT", f"/{place.removeprefix('s3://')}", body=content) for place, content in contents]
         self.tool.deliver(self.endpoint, requests)
 
 
 @dataclass(frozen=True, slots=True)
 class FolderStore:
-    """Local files."""
+    """Writes table files to a local folder, as an engine on the same machine does."""
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """As an engine on the same machine would write them."""
         for place, content in contents:
             path = Path(place.removeprefix("file:").replace("//", "/"))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +57,7 @@ class FolderStore:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as its catalog made it."""
+    """A table as returned by its catalog."""
 
     namespace: str
     name: str
@@ -73,44 +71,41 @@ class Site:
 
     server: Server
     helpers: tuple[Server, ...]
-    """What it cannot work without; their processor time counts as its own."""
+    """Servers that the catalog depends on; their processor time is included."""
     store: Store
     base: str
-    """The path that all its paths begin with."""
+    """Prefix of all paths."""
     tool: LoadTool
 
     @property
     def name(self) -> str:
-        """What the tables of results call it."""
         return self.server.recipe.name
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens."""
         return self.server.endpoint
 
     def measure(self, work: Callable[[], Report]) -> Sample:
-        """Run `work` and add the processor time that the catalog took for it."""
+        """Run `work` and add the catalog's processor time."""
         return sampled((self.server, *self.helpers), work)
 
     # -- requests ---------------------------------------------------------------------------------------------
 
     def load_request(self, table: Table, snapshots: str | None = None) -> Request:
-        """Show a table."""
         query = {"snapshots": snapshots} if snapshots else {}
         return Request("GET", self._table_path(table), query, length=(_SHORTEST, 1 << 30))
 
     def create_request(self, namespace: str, name: str) -> Request:
-        """Make a table of ten columns without data."""
+        """Create an empty table of ten columns."""
         document = {"name": name, "schema": files.table_schema(), "stage-create": False, "properties": {}}
         return self._post(self._tables_path(namespace), document, shortest=_SHORTEST)
 
     def append_request(self, table: Table, number: int, now_ms: int) -> Request:
-        """Commit the append of that number: the files are there, and the one before it was committed."""
+        """Commit the append of that number; its files are written, and the one before it is committed."""
         return self._post(self._table_path(table), append_document(table, number, now_ms), shortest=_SHORTEST)
 
     def late_append_request(self, table: Table, number: int, parent: int) -> Request:
-        """An append by somebody for whom the table is still at an earlier one."""
+        """An append based on an outdated snapshot."""
         document = append_document(table, number, time.time_ns() // 1_000_000)
         document["requirements"][1]["snapshot-id"] = files.snapshot_id(parent)
         document["updates"][0]["snapshot"]["parent-snapshot-id"] = files.snapshot_id(parent)
@@ -122,43 +117,41 @@ class Site:
         return self._post(f"{self.base}/transactions/commit", document, status=204)
 
     def list_request(self, namespace: str, query: dict[str, str] | None = None) -> Request:
-        """The names of a namespace's tables, all of them unless `query` says otherwise."""
+        """List the tables of a namespace, by default all of them."""
         return Request("GET", self._tables_path(namespace), query or {})
 
     def register_request(self, namespace: str, name: str, metadata_location: str) -> Request:
-        """Give a metadata file a name."""
         document = {"name": name, "metadata-location": metadata_location}
         return self._post(f"{self.base}/namespaces/{namespace}/register", document, shortest=_SHORTEST)
 
     # -- set-up -----------------------------------------------------------------------------------------------
 
     def create_namespace(self, name: str) -> None:
-        """Make an empty namespace."""
         self.endpoint.call(self._post(f"{self.base}/namespaces", {"namespace": [name], "properties": {}}))
 
     def create_table(self, namespace: str, name: str) -> Table:
-        """Make a table, wherever the catalog wants it to be."""
-        return self.shown(namespace, name, self.endpoint.call(self.create_request(namespace, name)).body)
+        """Create a table at the catalog's default location."""
+        return self.parse_table(namespace, name, self.endpoint.call(self.create_request(namespace, name)).body)
 
-    def shown(self, namespace: str, name: str, response: bytes) -> Table:
-        """The table that an response shows."""
+    def parse_table(self, namespace: str, name: str, response: bytes) -> Table:
+        """Parse a load or create response."""
         metadata = msgspec.json.decode(response)["metadata"]
         return Table(namespace, name, metadata["table-uuid"], metadata["location"].rstrip("/"))
 
     def metadata(self, table: Table) -> dict[str, Any]:
-        """A table's metadata as it is now. Raises RuntimeError if it is another table's."""
+        """Load the table's metadata. Raises RuntimeError if the UUID differs."""
         metadata: dict[str, Any] = msgspec.json.decode(self.endpoint.call(self.load_request(table)).body)["metadata"]
         if metadata["table-uuid"] != table.uuid:
-            raise RuntimeError(f"another table came back. server={self.name} table={table.name}")
+            raise RuntimeError(f"load returned another table. server={self.name} table={table.name}")
         return metadata
 
     def check_appended(self, table: Table, number: int) -> None:
-        """Raise RuntimeError unless the append of that number is the last that the table has."""
+        """Raise RuntimeError unless the table's last append has that number."""
         metadata = self.metadata(table)
         found = (metadata["last-sequence-number"], metadata.get("current-snapshot-id"))
         if found != (number, files.snapshot_id(number)):
             raise RuntimeError(
-                f"the table is not at the last append. server={self.name} table={table.name} "
+                f"table is not at its last append. server={self.name} table={table.name} "
                 f"expected={number} found={found}"
             )
 
@@ -174,7 +167,7 @@ class Site:
 
 
 def append_document(table: Table, number: int, now_ms: int) -> dict[str, Any]:
-    """What a client sends to append a file that it has written."""
+    """The commit of an append."""
     parent = files.snapshot_id(number - 1) if number > 1 else None
     return {
         "identifier": {"namespace": [table.namespace], "name": table.name},
@@ -196,7 +189,7 @@ def append_document(table: Table, number: int, now_ms: int) -> dict[str, Any]:
 
 @contextmanager
 def lakebed_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
-    """Our catalog; the files are its own objects."""
+    """Run Lakebed; table files are its own objects."""
     with servers.running(recipes.lakebed(), folder) as server:
         server.endpoint.call(Request("PUT", f"/{recipes.WAREHOUSE}"))
         server.endpoint.call(Request("PUT", f"/iceberg/v1/buckets/{recipes.WAREHOUSE}"))
@@ -205,14 +198,14 @@ def lakebed_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
 
 @contextmanager
 def reference_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
-    """The reference server; the files are local ones."""
+    """Run the reference server; table files are local."""
     with servers.running(recipes.reference(), folder) as server:
         yield Site(server, (), FolderStore(), _base(server.endpoint, ""), tool)
 
 
 @contextmanager
 def nessie_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
-    """Nessie; the files are objects in a MinIO of its own."""
+    """Run Nessie; table files are objects in a separate MinIO."""
     with servers.running(servers.minio(), folder / "store") as store:
         store.endpoint.call(Request("PUT", f"/{recipes.WAREHOUSE}"))
         with servers.running(recipes.nessie(store), folder) as server:
@@ -220,7 +213,7 @@ def nessie_site(folder: Path, tool: LoadTool) -> Iterator[Site]:
 
 
 def _base(endpoint: Endpoint, mount: str) -> str:
-    """Where a catalog has its namespaces, as it says when it is asked how it wants to be spoken to."""
+    """Return the path prefix that the catalog's configuration gives."""
     request = Request("GET", f"{mount}/v1/config", {"warehouse": recipes.WAREHOUSE})
     config = msgspec.json.decode(endpoint.call(request).body)
     prefix = config.get("overrides", {}).get("prefix") or config.get("defaults", {}).get("prefix")

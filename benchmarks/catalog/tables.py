@@ -1,11 +1,11 @@
-"""Results of the catalog's benchmarks as tables."""
+"""Formats results of the catalog benchmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from benchmarks.catalog.compare import Row
-from benchmarks.catalog.growth import Grown
+from benchmarks.catalog.growth import GrowthPoint
 from benchmarks.samples import Side
 from benchmarks.table import Table, cost_cell
 
@@ -13,10 +13,10 @@ MISSING = "not measured"
 
 
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    """Speed, latency and processor time of each path, beside the peers where there are some."""
+    """Speed, latency and processor time of each path, compared with the peers."""
     paired = len(names) > 1
     columns = ["path", *names]
-    columns += ["beside the best peer", "goal", "met"] if paired else []
+    columns += ["ratio to best peer", "goal", "met"] if paired else []
     columns += [f"p50 / p99 ms, {name}" for name in names]
     columns += [f"server CPU ms/op, {name}" for name in names]
     columns += ["client CPU ms/op"]
@@ -47,7 +47,7 @@ def _speed(side: Side | None, unit: str) -> str:
     return f"{speed} {unit}{lost}"
 
 
-def growth(title: str, what: str, found: Sequence[Grown]) -> Table:
-    """Cost an operation against how much there is."""
+def growth(title: str, what: str, found: Sequence[GrowthPoint]) -> Table:
+    """Cost of an operation by size."""
     lines = [[f"{each.size:,}", *(cost_cell(cost) for cost in each.paths.values())] for each in found]
     return Table(title, [what, *found[0].paths], lines)

@@ -1,1 +1,1 @@
-"""How fast events get out, and what that takes."""
+"""Benchmarks of event delivery."""

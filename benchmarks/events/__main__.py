@@ -1,4 +1,4 @@
-"""`python -m benchmarks.events`: servers that notify, beside MinIO with the same webhook sink and the same Kafka."""
+"""`python -m benchmarks.events`: event delivery of Lakebed and MinIO, to the same webhook sink and the same Kafka."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks import loadtool, results
 from benchmarks.events import tables
-from benchmarks.events.draining import drain
-from benchmarks.events.notifying import KAFKA, WEBHOOK, lakebed, minio, notifying, topic_of
+from benchmarks.events.notifications import KAFKA, WEBHOOK, lakebed, minio, notifying_server, topic_of
+from benchmarks.events.outbox_drain import drain
 from benchmarks.events.scenarios import measure_emptying, measure_notified, measure_rules
 from benchmarks.events.sink import Sink
 from benchmarks.machine import machine
@@ -26,22 +26,21 @@ NAMES = ("notified", "rules", "emptying", "draining")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.events", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 2)")
     parser.add_argument("--seconds", type=float, help="length of a round (5; quick: 1)")
-    parser.add_argument("--waiting", type=int, help="events that wait for a sink (50,000; quick: 2,000)")
-    parser.add_argument("--events", type=int, help="events that drain to a target in memory (1,000,000; quick: 20,000)")
-    parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")
-    parser.add_argument("--alone", action="store_true", help="our server without the peer")
-    parser.add_argument("--without-kafka", action="store_true", help="webhooks alone")
+    parser.add_argument("--waiting", type=int, help="events queued for a stopped sink (50,000; quick: 2,000)")
+    parser.add_argument("--events", type=int, help="events delivered to a target in memory (1,000,000; quick: 20,000)")
+    parser.add_argument("--quick", action="store_true", help="short run; not saved in RESULTS.md")
+    parser.add_argument("--alone", action="store_true", help="Lakebed without MinIO")
+    parser.add_argument("--without-kafka", action="store_true", help="only webhooks")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when an event was lost or an response was wrong."""
+    """Run the chosen benchmarks; 1 if an event was lost or a response was unexpected."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds, seconds = options.rounds or (2 if options.quick else 5), options.seconds or (1 if options.quick else 5)
@@ -62,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
                 stack.callback(sink.stop)
                 sink.start()
             recipe = lakebed() if name == "Lakebed" else minio(sinks)
-            server = stack.enter_context(notifying(recipe, folder / name, sinks))
+            server = stack.enter_context(notifying_server(recipe, folder / name, sinks))
             sites.append((Site(server, tool, bodies), sinks))
         circumstances = results.Circumstances(
             measured_at=datetime.now(UTC),
@@ -99,18 +98,17 @@ def main(arguments: Sequence[str]) -> int:
             save("events-emptying", circumstances, emptied, tables.emptied(emptied))
         if "draining" in wanted:
             count = options.events or (20_000 if options.quick else 1_000_000)
-            report_progress(f"Lakebed: {count} events drain to a target in memory")
+            report_progress(f"Lakebed: delivering {count} events to a target in memory")
             run_folder = folder / "draining"
             run_folder.mkdir()
             drained = asyncio.run(drain(run_folder, events=count, targets=1))
-            table = Table("A long queue drains to a target in memory", ["what"], [[drained.describe()]])
+            table = Table("Delivery of queued events to a target in memory", ["result"], [[drained.describe()]])
             save("events-draining", circumstances, drained, table)
     return 1 if failed else 0
 
 
 def _kafka(stack: ExitStack) -> str:
-    """A broker; where it listens."""
-    # A fixture of the tests: it fetches what it needs once.
+    """Start a broker; return its address."""
     from tests.fixtures.brokers.kafka import running_kafka
     from tests.fixtures.brokers.service import Auth
 

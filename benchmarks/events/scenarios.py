@@ -1,4 +1,4 @@
-"""What is measured of servers that notify: PUTs with it and without, how soon events arrive, queues that drain."""
+"""Measures PUTs with and without notification, delivery latency, and the draining of queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 import msgspec
 
 from benchmarks.endpoint import Request
-from benchmarks.events.notifying import RULES, notify
+from benchmarks.events.notifications import RULES, notify
 from benchmarks.events.sink import Sink
 from benchmarks.processes import MemoryWatch
 from benchmarks.s3.site import Site
@@ -18,33 +18,33 @@ from benchmarks.session import report_progress
 OBJECT_BYTES = 4096
 KEYS = 20_000
 CONNECTIONS = 8
-_PATIENCE_SECONDS = 600.0
+_TIMEOUT_SECONDS = 600.0
 _PAUSE_SECONDS = 0.02
 
 
-class Notified(msgspec.Struct, frozen=True):
-    """PUTs of one server, notified by one kind of sink and not: medians of the rounds."""
+class NotificationCost(msgspec.Struct, frozen=True):
+    """PUTs of one server with and without notification to one kind of sink: medians of the rounds."""
 
     server: str
     sink: str
     plain_a_second: float
     notified_a_second: float
-    """As the writer sees it."""
+    """As seen by the writer."""
     slowdown: float
-    """How much slower PUTs are that are notified of."""
+    """How much slower PUTs with notification are."""
     sustained_a_second: float
-    """Until the sink had the last of them."""
+    """Until the sink received the last event."""
     loaded_p50_ms: float
     loaded_p99_ms: float
     calm_p50_ms: float
     calm_p99_ms: float
     lost: int
-    """PUTs that were answered and not notified of."""
+    """Acknowledged PUTs without an event."""
     errors: int
 
 
-class Ruled(msgspec.Struct, frozen=True):
-    """PUTs into a bucket with many rules beside one."""
+class RuleCost(msgspec.Struct, frozen=True):
+    """PUTs into a bucket with one rule, and with many."""
 
     server: str
     one_a_second: float
@@ -54,8 +54,8 @@ class Ruled(msgspec.Struct, frozen=True):
     errors: int
 
 
-class Emptied(msgspec.Struct, frozen=True):
-    """A queue that was made while the sink was away."""
+class QueueDrain(msgspec.Struct, frozen=True):
+    """Delivery of events that were queued while the sink was stopped."""
 
     server: str
     events: int
@@ -64,11 +64,11 @@ class Emptied(msgspec.Struct, frozen=True):
     lost: int
     before_mib: float
     highest_mib: float
-    """Resident memory of the largest process when the sink came back, and the most while the queue drained."""
+    """Resident memory of the largest process at the start of the sink, and the highest value during delivery."""
 
 
-def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, calm: int) -> Notified:
-    """Rounds without and with, in turn, and some PUTs while nothing else happens."""
+def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float, calm: int) -> NotificationCost:
+    """Alternate rounds without and with notification; then PUT slowly, for latencies without load."""
     name = site.server.recipe.name
     plain, notified, sustained, p50, p99 = [], [], [], [], []
     lost = errors = 0
@@ -79,10 +79,10 @@ def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds:
         errors += wrong
         bucket = _bucket(site)
         notify(site.endpoint, bucket, kind)
-        sink.forget()
+        sink.reset()
         begin = time.time()
         rate, wrong, count = _put(site, bucket, seconds)
-        seen = sink.wait_for(count, seconds=_PATIENCE_SECONDS)
+        seen = sink.wait_for(count, seconds=_TIMEOUT_SECONDS)
         notified.append(rate)
         errors += wrong
         lost += max(0, count - seen.distinct)
@@ -91,15 +91,15 @@ def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds:
         p99.append(seen.p99_ms)
     bucket = _bucket(site)
     notify(site.endpoint, bucket, kind)
-    sink.forget()
+    sink.reset()
     body = site.bodies.noise(OBJECT_BYTES)
     for number in range(calm):
         site.endpoint.call(Request("PUT", f"/{bucket}/k{number}", body=body))
         time.sleep(_PAUSE_SECONDS)
-    still = sink.wait_for(calm, seconds=_PATIENCE_SECONDS)
-    lost += max(0, calm - still.distinct)
+    calm_seen = sink.wait_for(calm, seconds=_TIMEOUT_SECONDS)
+    lost += max(0, calm - calm_seen.distinct)
     off, on = statistics.median(plain), statistics.median(notified)
-    return Notified(
+    return NotificationCost(
         name,
         kind,
         off,
@@ -108,15 +108,15 @@ def measure_notified(site: Site, kind: str, sink: Sink, *, rounds: int, seconds:
         statistics.median(sustained),
         statistics.median(p50),
         statistics.median(p99),
-        still.p50_ms,
-        still.p99_ms,
+        calm_seen.p50_ms,
+        calm_seen.p99_ms,
         lost,
         errors,
     )
 
 
-def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float) -> Ruled:
-    """A bucket with one rule and one with many, in turn."""
+def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: float) -> RuleCost:
+    """Alternate rounds with one rule and with many."""
     name = site.server.recipe.name
     rates: dict[int, list[float]] = {1: [], RULES: []}
     errors = 0
@@ -125,36 +125,36 @@ def measure_rules(site: Site, kind: str, sink: Sink, *, rounds: int, seconds: fl
             report_progress(f"{name}: {rules} rules, round {number + 1} of {rounds}")
             bucket = _bucket(site)
             notify(site.endpoint, bucket, kind, rules=rules)
-            sink.forget()
+            sink.reset()
             rate, wrong, count = _put(site, bucket, seconds)
-            # Between rounds there is nothing left to be sent.
-            sink.wait_for(count, seconds=_PATIENCE_SECONDS)
+            # The next round starts with an empty queue.
+            sink.wait_for(count, seconds=_TIMEOUT_SECONDS)
             found.append(rate)
             errors += wrong
     one, many = statistics.median(rates[1]), statistics.median(rates[RULES])
-    return Ruled(name, one, many, RULES, 1 - many / one if one else 0.0, errors)
+    return RuleCost(name, one, many, RULES, 1 - many / one if one else 0.0, errors)
 
 
-def measure_emptying(site: Site, kind: str, sink: Sink, *, events: int) -> Emptied:
-    """Write while the sink is away, bring it back, and wait until it has everything."""
+def measure_emptying(site: Site, kind: str, sink: Sink, *, events: int) -> QueueDrain:
+    """Write while the sink is stopped, start it, and wait until it has all events."""
     name = site.server.recipe.name
     bucket = _bucket(site)
     notify(site.endpoint, bucket, kind)
     sink.stop()
-    report_progress(f"{name}: {events} events while the sink is away")
+    report_progress(f"{name}: {events} events while the sink is stopped")
     body = site.bodies.noise(64)
     requests = [Request("PUT", f"/{bucket}/k{number}", body=body) for number in range(events)]
     site.tool.deliver(site.endpoint, requests, connections=CONNECTIONS)
     with MemoryWatch(site.server.pid) as watch:
         time.sleep(0.3)
         before = watch.highest()
-        report_progress(f"{name}: the sink is back")
+        report_progress(f"{name}: the sink is started")
         begin = time.time()
         sink.start()
-        seen = sink.wait_for(events, seconds=_PATIENCE_SECONDS)
+        seen = sink.wait_for(events, seconds=_TIMEOUT_SECONDS)
     took = max(0.001, seen.last_at - begin)
     mib = 1024 * 1024
-    return Emptied(
+    return QueueDrain(
         name,
         events,
         took,
@@ -172,7 +172,7 @@ def _bucket(site: Site) -> str:
 
 
 def _put(site: Site, bucket: str, seconds: float) -> tuple[float, int, int]:
-    """PUTs a second, how many were answered wrongly, and how many rightly."""
+    """Return PUTs a second, unexpected responses, and successful PUTs."""
     body = site.bodies.noise(OBJECT_BYTES)
     requests = [Request("PUT", f"/{bucket}/k{number}", body=body) for number in range(KEYS)]
     report = site.tool.run(site.endpoint, requests, connections=CONNECTIONS, seconds=seconds)

@@ -1,8 +1,7 @@
-"""Where notifications arrive, the same for every server: counts them, and tells how long they took.
+"""The sink of notifications, the same for every server: counts events and measures their latency.
 
-`python -m benchmarks.events.sink PORT [BROKERS TOPIC]` takes webhooks at `/events`, or reads a topic of Kafka; what it
-has seen is asked for over HTTP. How long one took is from the time that the event itself tells, which is the server's,
-to its arrival: all are on one machine.
+`python -m benchmarks.events.sink PORT [BROKERS TOPIC]` accepts webhooks at `/events` or reads a Kafka topic. It
+reports its counts over HTTP. Latency is from the event's time to its arrival; all processes are on one machine.
 """
 
 from __future__ import annotations
@@ -45,33 +44,32 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a sink has seen since it was last content to forget."""
+    """Events since the last reset."""
 
     messages: int
     distinct: int
-    """Of them, events: one that comes twice is one."""
+    """Events without duplicates."""
     first_at: float
     last_at: float
-    """By the clock of the machine."""
+    """By the machine's clock."""
     p50_ms: float
     p99_ms: float
 
 
 class Tally:
-    """Counts."""
+    """Counts events."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Begin anew."""
+    def reset(self) -> None:
         self._messages = 0
         self._events: set[int] = set()
         self._took = array("d")
         self._first = self._last = 0.0
 
     def add(self, body: bytes) -> None:
-        """A message arrived."""
+        """Count the events of a message."""
         now = time.time()
         self._messages += 1
         self._first = self._first or now
@@ -82,18 +80,17 @@ class Tally:
 
     @property
     def distinct(self) -> int:
-        """How many events there were."""
         return len(self._events)
 
     def seen(self) -> Seen:
-        """So far."""
+        """Return the counts so far."""
         took = sorted(self._took)
         p50, p99 = (took[int(len(took) * share)] if took else 0.0 for share in (0.5, 0.99))
         return Seen(self._messages, self.distinct, self._first, self._last, p50, p99)
 
 
 class _Connection(asyncio.Protocol):
-    """Reads requests whose bodies have a length, which is all that the servers under test send."""
+    """Reads requests whose bodies have a length; the servers under test send no others."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -113,23 +110,23 @@ class _Connection(asyncio.Protocol):
                 return
             body = bytes(self._buffer[end + 4 : end + 4 + length])
             del self._buffer[: end + 4 + length]
-            self._transport.write(self._answer(head.split(b" ", 2)[:2], body))
+            self._transport.write(self._respond(head.split(b" ", 2)[:2], body))
 
-    def _answer(self, request_line: list[bytes], body: bytes) -> bytes:
+    def _respond(self, request_line: list[bytes], body: bytes) -> bytes:
         content = b""
         if request_line[1] == b"/seen":
             content = msgspec.json.encode(self._tally.seen())
         elif request_line[1] == b"/distinct":
             content = b"%d" % self._tally.distinct
-        elif request_line[1] == b"/forget":
-            self._tally.forget()
+        elif request_line[1] == b"/reset":
+            self._tally.reset()
         elif request_line[0] == b"post" and body:
             self._tally.add(body)
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content
 
 
 async def serve(port: int, brokers: str, topic: str) -> None:
-    """Be a sink until ended."""
+    """Serve until cancelled."""
     tally = Tally()
     server = await asyncio.get_running_loop().create_server(lambda: _Connection(tally), "127.0.0.1", port)
     async with server, asyncio.TaskGroup() as group:
@@ -162,7 +159,7 @@ async def _read_topic(tally: Tally, brokers: str, topic: str) -> None:
 
 @dataclass
 class Sink:
-    """A sink in a process of its own, from outside."""
+    """A sink in a separate process."""
 
     port: int
     brokers: str = ""
@@ -171,13 +168,13 @@ class Sink:
 
     @property
     def url(self) -> str:
-        """Where webhooks are posted to."""
+        """The webhook URL."""
         return f"http://127.0.0.1:{self.port}/events"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
-        words = [sys.executable, "-m", "benchmarks.events.sink", str(self.port), self.brokers, self.topic]
-        self._process = subprocess.Popen(words)
+        """Start the process and wait until it responds."""
+        arguments = [sys.executable, "-m", "benchmarks.events.sink", str(self.port), self.brokers, self.topic]
+        self._process = subprocess.Popen(arguments)
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             with suppress(OSError, http.client.HTTPException):
@@ -185,27 +182,27 @@ class Sink:
                 return
             time.sleep(0.02)
         self.stop()
-        raise RuntimeError("the sink does not listen")
+        raise RuntimeError("sink did not start")
 
     def stop(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def seen(self) -> Seen:
-        """What it has seen."""
+        """Return the counts so far."""
         return msgspec.json.decode(self._get("/seen"), type=Seen)
 
-    def forget(self) -> None:
-        """Have it begin anew."""
-        self._get("/forget")
+    def reset(self) -> None:
+        """Reset the counts."""
+        self._get("/reset")
 
     def wait_for(self, events: int, *, seconds: float) -> Seen:
-        """What it has seen once it is so many events, or after that time."""
+        """Wait for so many events, at most `seconds`; return the counts."""
         deadline = time.monotonic() + seconds
-        # Only how many: to say how long they took it has to sort them, in time that those have who send to it.
+        # The count only: latencies require sorting, which takes processor time from the servers.
         while int(self._get("/distinct")) < events and time.monotonic() < deadline:
             time.sleep(0.05)
         return self.seen()
@@ -219,11 +216,10 @@ class Sink:
             connection.close()
 
 
-def main(words: list[str]) -> None:
-    """Serve."""
+def main(arguments: list[str]) -> None:
     import uvloop
 
-    port, brokers, topic = words
+    port, brokers, topic = arguments
     uvloop.run(serve(int(port), brokers, topic))
 
 

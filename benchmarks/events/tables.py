@@ -1,31 +1,30 @@
-"""The benchmark's tables."""
+"""Formats results of the event benchmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.events.scenarios import Emptied, Notified, Ruled
+from benchmarks.events.scenarios import NotificationCost, QueueDrain, RuleCost
 from benchmarks.table import Table
 
 MOST_SLOWDOWN = 0.10
 MOST_SLOWDOWN_BY_RULES = 0.05
 
 
-def notified(found: Sequence[Notified]) -> Table:
-    """PUTs that are told of."""
+def notified(found: Sequence[NotificationCost]) -> Table:
     rows = [
         [
-            f"{one.server}, {one.sink}",
-            f"{one.plain_a_second:,.0f}",
-            f"{one.notified_a_second:,.0f}",
-            f"{one.slowdown:.1%}",
-            _met(one.slowdown <= MOST_SLOWDOWN),
-            f"{one.sustained_a_second:,.0f}",
-            f"{one.calm_p50_ms:.1f} / {one.calm_p99_ms:.1f}",
-            f"{one.loaded_p50_ms:,.0f} / {one.loaded_p99_ms:,.0f}",
-            f"{one.lost:,}",
+            f"{each.server}, {each.sink}",
+            f"{each.plain_a_second:,.0f}",
+            f"{each.notified_a_second:,.0f}",
+            f"{each.slowdown:.1%}",
+            _met(each.slowdown <= MOST_SLOWDOWN),
+            f"{each.sustained_a_second:,.0f}",
+            f"{each.calm_p50_ms:.1f} / {each.calm_p99_ms:.1f}",
+            f"{each.loaded_p50_ms:,.0f} / {each.loaded_p99_ms:,.0f}",
+            f"{each.lost:,}",
         ]
-        for one in found
+        for each in found
     ]
     return Table(
         "PUTs of 4 KiB with notification and without",
@@ -35,50 +34,48 @@ def notified(found: Sequence[Notified]) -> Table:
             "PUT/s with",
             "slower by",
             f"≤ {MOST_SLOWDOWN:.0%}",
-            "sustained: told of/s",
+            "sustained events/s",
             "p50 / p99 ms, calm",
             "p50 / p99 ms, under load",
             "lost",
         ],
         rows,
-        ["sustained: until the sink had the last of them; under load events wait in a queue while PUTs are faster"],
+        ["sustained: until the sink received the last event; under load events queue up while PUTs are faster"],
     )
 
 
-def ruled(found: Sequence[Ruled]) -> Table:
-    """PUTs into a bucket with many rules."""
+def ruled(found: Sequence[RuleCost]) -> Table:
     return Table(
         "PUTs into a bucket with many rules",
         ["server", "PUT/s, 1 rule", "PUT/s, 1,000 rules", "slower by", f"≤ {MOST_SLOWDOWN_BY_RULES:.0%}"],
         [
             [
-                one.server,
-                f"{one.one_a_second:,.0f}",
-                f"{one.many_a_second:,.0f}",
-                f"{one.slowdown:.1%}",
-                _met(one.slowdown <= MOST_SLOWDOWN_BY_RULES),
+                each.server,
+                f"{each.one_a_second:,.0f}",
+                f"{each.many_a_second:,.0f}",
+                f"{each.slowdown:.1%}",
+                _met(each.slowdown <= MOST_SLOWDOWN_BY_RULES),
             ]
-            for one in found
+            for each in found
         ],
     )
 
 
-def emptied(found: Sequence[Emptied]) -> Table:
-    """Queues that drain."""
+def emptied(found: Sequence[QueueDrain]) -> Table:
     return Table(
-        "Events that waited for a sink",
-        ["server", "events", "drained in", "events/s", "MiB before", "MiB at most", "lost"],
+        "Events queued for a stopped sink",
+        ["server", "events", "drained in", "events/s", "MiB before", "MiB highest", "lost"],
         [
             [
-                one.server,
-                f"{one.events:,}",
-                f"{one.seconds:,.1f} s",
-                f"{one.a_second:,.0f}",
-                f"{one.before_mib:,.0f}",
-                f"{one.highest_mib:,.0f}",
-                f"{one.lost:,}",
+                each.server,
+                f"{each.events:,}",
+                f"{each.seconds:,.1f} s",
+                f"{each.a_second:,.0f}",
+                f"{each.before_mib:,.0f}",
+                f"{each.highest_mib:,.0f}",
+                f"{each.lost:,}",
             ]
-            for one in found
+            for each in found
         ],
     )
 

@@ -1,1 +1,1 @@
-"""What it costs to know who may do what: decisions, policies, tokens, lists of what may be seen."""
+"""Benchmarks of authorization, policies, tokens and filtered lists."""

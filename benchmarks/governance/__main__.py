@@ -1,4 +1,4 @@
-"""`python -m benchmarks.governance`: run the benchmarks, print the tables, keep the results."""
+"""`python -m benchmarks.governance`: runs the governance benchmarks and saves the results."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ TABLES, QUICK_TABLES = 10_000, 1_000
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.governance", description="What it costs to know who may do what."
+        prog="python -m benchmarks.governance",
+        description="Benchmarks authorization, policies, tokens and filtered lists.",
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 2)")
     parser.add_argument("--seconds", type=float, help="length of a round (2; quick: 0.3)")
-    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not kept in RESULTS.md")
-    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds, fewer tables; not saved in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where the server's data is stored (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for."""
+    """Run the chosen benchmarks."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = options.rounds or (2 if options.quick else 5)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             machine=machine(folder),
             servers={ours.name: ours.version},
             durability={ours.name: DURABILITY},
-            written="a change of who may do what",
+            written="a change of grants or policies",
             load_average=load_average,
             rounds=rounds,
             seconds=seconds,
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             save(f"governance-{COSTS}", circumstances, times, tables.costs(times))
         if LISTS in wanted:
             count = QUICK_TABLES if options.quick else TABLES
-            report_progress(f"making {count:,} tables")
+            report_progress(f"creating {count:,} tables")
             times = lists.measure(folder / LISTS, count, rounds=rounds, seconds=seconds)
             save(f"governance-{LISTS}", circumstances, times, tables.listed(times, count))
     return 0

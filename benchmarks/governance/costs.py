@@ -1,4 +1,4 @@
-"""What single questions cost: decisions, policies that hold for a table, tokens."""
+"""Time of single operations: authorization decisions, applicable policies, tokens."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _TABLE: Final = {
     "schema": {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]},
 }
 OTHER_GRANTS: Final = 200
-"""What else the role holds: tables of another namespace."""
+"""Other grants of the role: tables of another namespace."""
 
 
 def measure(folder: Path, *, rounds: int, seconds: float) -> list[Timed]:
-    """All of it."""
+    """Measure all operations."""
     return asyncio.run(_measure(folder, rounds, seconds))
 
 
 async def _measure(folder: Path, rounds: int, seconds: float) -> list[Timed]:
     async with opened(folder) as site:
-        await _set_scene(site)
+        await _create_resources(site)
         return [
             *await _decisions(site, rounds, seconds),
             await _policies(site, rounds, seconds),
@@ -63,8 +63,8 @@ async def _measure(folder: Path, rounds: int, seconds: float) -> list[Timed]:
         ]
 
 
-async def _set_scene(site: Site) -> None:
-    """A table five levels deep, tables of another namespace, policies at every level."""
+async def _create_resources(site: Site) -> None:
+    """Create a table five levels deep, tables of another namespace, and policies at every level."""
     await make_namespaces(site, *LEVELS)
     await make_namespaces(site, "ns0")
     await planning.publish(site.catalog, "ns0", range(OTHER_GRANTS))
@@ -75,8 +75,10 @@ async def _set_scene(site: Site) -> None:
     await site.catalog.policy("expiry", SNAPSHOT_EXPIRY, CATALOG)
     await site.catalog.policy("orphans", ORPHAN_FILE_REMOVAL, TargetName.of(list(LEVELS[:2])))
     for depth in range(1, len(LEVELS) + 1):
-        place = TargetName.of(list(LEVELS[:depth]))
-        await site.catalog.policy(f"compaction-{depth}", DATA_COMPACTION, place, **{"min-input-files": 5 + depth})
+        level_target = TargetName.of(list(LEVELS[:depth]))
+        await site.catalog.policy(
+            f"compaction-{depth}", DATA_COMPACTION, level_target, **{"min-input-files": 5 + depth}
+        )
     await site.catalog.policy("of-the-table", SNAPSHOT_EXPIRY, target)
 
 
@@ -97,7 +99,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     def decide(authorizer: CatalogAuthorizer, caller: Caller = caller) -> Work:
         return lambda: authorizer.check(caller, found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
 
-    async def from_the_key() -> None:
+    async def with_lookup() -> None:
         await site.authorizer.check(
             await site.caller(key), found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry
         )
@@ -105,20 +107,20 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     each = partial(timed, rounds=rounds, seconds=seconds)
     goal = CACHED_GOAL_SECONDS
     times = [
-        await each("decision by grants that are compiled", decide(site.authorizer), goal_seconds=goal),
+        await each("decision by compiled grants", decide(site.authorizer), goal_seconds=goal),
         await each("decision by an identity policy", decide(site.authorizer, by_policy), goal_seconds=goal),
-        await each("caller found by its key, and a decision", from_the_key),
-        await each("the same after a change of roles", from_the_key, before=site.change_roles),
+        await each("caller lookup by access key, and a decision", with_lookup),
+        await each("the same after a role change", with_lookup, before=site.change_roles),
     ]
     async with _decision_point() as url:
-        for title, cache_ttl in (("it said before", 300.0), ("it is asked for", 0.0)):
+        for title, cache_ttl in (("cached", 300.0), ("not cached", 0.0)):
             settings = DecisionsSettings(url=url, mode=DecisionMode.AND, cache_ttl=cache_ttl)
             decisions = wire_authorizer(settings, site.object_context.clock)
             authorizer = CatalogAuthorizer(replace(site.object_context, authorizer=decisions.authorizer))
             try:
                 times.append(
                     await each(
-                        f"decision with a decision point, by what {title}",
+                        f"decision by a decision point, {title}",
                         decide(authorizer),
                         goal_seconds=goal if cache_ttl else None,
                     )
@@ -134,7 +136,7 @@ async def _policies(site: Site, rounds: int, seconds: float) -> Timed:
     async def find() -> None:
         assert len(await site.catalog.attaching.applicable(ROOT, LAKE, target)) == 4
 
-    return await timed("policies that hold for a table 5 levels deep", find, rounds=rounds, seconds=seconds)
+    return await timed("policies that apply to a table 5 levels deep", find, rounds=rounds, seconds=seconds)
 
 
 async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
@@ -157,15 +159,15 @@ async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
 
     each = partial(timed, rounds=rounds, seconds=seconds)
     return [
-        await each("token issued, its secret shown lately", issue),
-        await each("token verified, seen before", lambda: site.verifier.verify(token)),
-        await each("token verified for the first time", lambda: site.verifier.verify(fresh[0]), before=renew),
+        await each("token issued, secret verified recently", issue),
+        await each("token verified, cached", lambda: site.verifier.verify(token)),
+        await each("token verified, not cached", lambda: site.verifier.verify(fresh[0]), before=renew),
     ]
 
 
 @asynccontextmanager
 async def _decision_point() -> AsyncIterator[str]:
-    """A process that allows everything, so that what is measured is the asking."""
+    """Run a process that allows everything, to measure the request alone."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_decisions, args=(theirs,), daemon=True)
@@ -191,7 +193,7 @@ def _serve_decisions(port: Connection) -> None:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     port.send(server.server_port)

@@ -1,4 +1,4 @@
-"""A list of many tables and its response, by who may see all of them and who holds a grant on every other one."""
+"""Times listing many tables for a caller that sees all of them and one that has grants on half."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE: Final = 1_000
 
 
 def measure(folder: Path, tables: int, *, rounds: int, seconds: float) -> list[Timed]:
-    """All of it: the whole list at once and a page of it, by each caller."""
+    """Measure the whole list and a page, for each caller."""
     return asyncio.run(_measure(folder, tables, rounds, seconds))
 
 
@@ -35,15 +35,18 @@ async def _measure(folder: Path, tables: int, rounds: int, seconds: float) -> li
         whole = GrantTarget(GrantKind.NAMESPACE, (NAMESPACE,)), Privilege.TABLE_LIST
         callers = {
             "all": (await site.caller(await site.holder("of-all", whole)), tables),
-            "half": (await site.caller(await site.holder("of-half", *_each(range(0, tables, 2)))), (tables + 1) // 2),
+            "half": (
+                await site.caller(await site.holder("of-half", *_grants_on(range(0, tables, 2)))),
+                (tables + 1) // 2,
+            ),
         }
-        settle_memory()  # as a worker does before it serves
+        settle_memory()  # as a worker does at start
         times = []
-        for limit, what in ((tables, "whole list"), (PAGE, f"page of {PAGE:,}")):
-            for who, (caller, held) in callers.items():
+        for limit, title in ((tables, "whole list"), (PAGE, f"page of {PAGE:,}")):
+            for share, (caller, visible) in callers.items():
 
                 async def list_tables(
-                    caller: Caller = caller, expected: int = min(held, limit), limit: int = limit
+                    caller: Caller = caller, expected: int = min(visible, limit), limit: int = limit
                 ) -> None:
                     page = await site.catalog.entries.list(
                         caller, LAKE, [NAMESPACE], EntryKind.TABLE, after="", limit=limit
@@ -51,15 +54,15 @@ async def _measure(folder: Path, tables: int, rounds: int, seconds: float) -> li
                     assert len(page.names) == expected
                     ok({"identifiers": identifiers(page.namespace, page.names)})
 
-                times.append(await timed(f"{what}, rights on {who}", list_tables, rounds=rounds, seconds=seconds))
+                times.append(await timed(f"{title}, {share} visible", list_tables, rounds=rounds, seconds=seconds))
         return times
 
 
-def _each(numbers: range) -> list[tuple[GrantTarget, Privilege]]:
+def _grants_on(numbers: range) -> list[tuple[GrantTarget, Privilege]]:
     return [(GrantTarget(GrantKind.TABLE, (NAMESPACE,), f"t{number}"), Privilege.TABLE_LIST) for number in numbers]
 
 
 def ratios(times: list[Timed]) -> list[tuple[Timed, Timed, float]]:
-    """Each list by who may see half of it, beside the same by who may see all."""
+    """Pair each list for half of the tables with the same list for all."""
     pairs = zip(times[::2], times[1::2], strict=True)
     return [(of_all, of_half, of_half.p50_seconds / of_all.p50_seconds) for of_all, of_half in pairs]

@@ -1,4 +1,4 @@
-"""The services of a server in one process, without the edges: a catalog, its roles, its tokens."""
+"""The services of a server in one process, without HTTP: a catalog, its roles and its tokens."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from lakebed.server.stores.identity import establish_identity, root_credential
 from lakebed.server.stores.metadata import open_metadata
 from lakebed.server.stores.object_store import confirm_object_store, open_storage
 
-DURABILITY: Final = "what a grant or a policy is in: fdatasync of the metadata log, which holds it and its events"
+DURABILITY: Final = "grants and policies: fdatasync of the metadata log, which holds them and their events"
 
 
 async def _allow(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-    """Whoever sets the scene may."""
+    """Authorize every set-up operation."""
 
 
 ADMINISTRATOR: Final = Administrator(ROOT.principal, _allow)
@@ -57,7 +57,7 @@ ADMINISTRATOR: Final = Administrator(ROOT.principal, _allow)
 
 @dataclass(frozen=True)
 class Site:
-    """What is measured, and what sets the scene."""
+    """The measured services, and those that create their data."""
 
     object_context: ObjectContext
     catalog: planning.Site
@@ -74,7 +74,7 @@ class Site:
     creation: Creation
 
     async def holder(self, name: str, *grants: tuple[GrantTarget, Privilege]) -> str:
-        """A new user with one role that holds these privileges; the id of its access key."""
+        """Create a user with one role that has these privileges; return the id of its access key."""
         by = ADMINISTRATOR
         await self.principals.create_user(name)
         await self.principal_roles.create(by, name, properties={})
@@ -86,11 +86,11 @@ class Site:
         return (await self.access_keys.create(name)).key.id
 
     async def caller(self, key_id: str) -> Caller:
-        """Who calls with a key, as an edge finds it."""
+        """Look up the caller of an access key, as a request handler does."""
         return Caller((await self.access_keys.lookup(key_id)).principal, request_id="R", source_ip="127.0.0.1")
 
     async def change_roles(self) -> None:
-        """Have the number of changes move, as every change of roles and grants does."""
+        """Invalidate compiled grants, as every change of roles and grants does."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(INVALIDATE_GRANTS)
@@ -100,7 +100,7 @@ class Site:
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Site]:
-    """A site with an empty catalog."""
+    """Open a site with an empty catalog."""
     settings = Settings(server=ServerSettings(data=folder))
     identity, clock = establish_identity(settings), SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
@@ -162,5 +162,5 @@ def _wire(
 
 
 async def make_namespaces(site: Site, *levels: str) -> None:
-    """A namespace, and all that it lies in."""
+    """Create a namespace and its parents."""
     await site.catalog.namespaces.create(Mutation(ROOT), LAKE, levels, {})

@@ -1,4 +1,4 @@
-"""Results of governance's benchmarks as tables."""
+"""Formats results of the governance benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchmarks.table import Table
 
 
 def costs(times: Sequence[Timed]) -> Table:
-    """What one of each costs."""
     lines = [
         [
             each.title,
@@ -21,12 +20,12 @@ def costs(times: Sequence[Timed]) -> Table:
         ]
         for each in times
     ]
-    columns = ["one", "p50 µs", "p99 µs", "a second", "goal (p50)", "met"]
+    columns = ["operation", "p50 µs", "p99 µs", "a second", "goal (p50)", "met"]
     return Table("Decisions, policies and tokens, one after the other (medians of the rounds)", columns, lines)
 
 
 def listed(times: Sequence[Timed], tables: int) -> Table:
-    """Lists by who may see all, and by who may see half."""
+    """Lists with all tables visible, and with half."""
     lines = [
         [
             of_all.title.rpartition(",")[0],
@@ -36,5 +35,5 @@ def listed(times: Sequence[Timed], tables: int) -> Table:
         ]
         for is_whole, (of_all, of_half, ratio) in zip((True, False), lists.ratios(list(times)), strict=True)
     ]
-    columns = ["of a namespace", "rights on all, p50 ms", "on half, p50 ms", "half beside all", "goal", "met"]
+    columns = ["listing", "all visible, p50 ms", "half visible, p50 ms", "half / all", "goal", "met"]
     return Table(f"Lists of {tables:,} tables (medians of the rounds)", columns, lines)

@@ -1,4 +1,4 @@
-"""How long one of something takes: one after the other, each timed by itself."""
+"""Times an operation that is repeated sequentially."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Work = Callable[[], Awaitable[object]]
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """What was measured of one thing: medians over the rounds."""
+    """Times of one operation: medians over the rounds."""
 
     title: str
     p50_seconds: float
     p99_seconds: float
     a_second: float
-    """One after the other, what each of them waits for included."""
+    """Sequentially, including waiting."""
     goal_seconds: float | None = None
-    """What the median is to stay under."""
+    """Upper bound of the median."""
 
     @property
     def is_met(self) -> bool:
-        """Whether it does, where there is a goal."""
+        """Whether the median meets the goal, if there is one."""
         return self.goal_seconds is None or self.p50_seconds < self.goal_seconds
 
 
@@ -38,7 +38,7 @@ async def timed(
     before: Work | None = None,
     goal_seconds: float | None = None,
 ) -> Timed:
-    """Do `work` again and again for as long, as often as there are rounds; `before` each, and out of the time."""
+    """Repeat `work` for `seconds` in each round; `before` runs before each call and is not timed."""
     middles, worst, speeds = [], [], []
     for _ in range(rounds):
         gc.collect()

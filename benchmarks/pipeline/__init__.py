@@ -1,1 +1,1 @@
-"""The pipeline: how long planning takes, and what Spark does for tables."""
+"""Benchmarks of maintenance planning and of the pipeline's Spark jobs."""

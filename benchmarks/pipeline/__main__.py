@@ -1,4 +1,4 @@
-"""`python -m benchmarks.pipeline`: run the benchmarks, print the tables, keep the results."""
+"""`python -m benchmarks.pipeline`: runs the pipeline benchmarks and saves the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 import pyspark
 
 from benchmarks.machine import machine
-from benchmarks.pipeline import planning, tables, waking
+from benchmarks.pipeline import planning, tables, worker_start
 from benchmarks.pipeline.compare import compare
 from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
 from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
@@ -34,23 +34,22 @@ FILES, QUICK_FILES = 1_000, 100
 ROWS, QUICK_ROWS = 10_000_000, 100_000
 WORKERS, QUICK_WORKERS = 3, 1
 TASKS, QUICK_TASKS = 6, 3
-"""Of each worker."""
+"""Tasks of each worker."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.pipeline", description="Spark's work through Lakebed and on the bare disk."
+        prog="python -m benchmarks.pipeline", description="Benchmarks Spark jobs through Lakebed and on the bare disk."
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
-    parser.add_argument("--rounds", type=int, help="rounds a site and kind of work (5; quick: 2)")
-    parser.add_argument("--quick", action="store_true", help="less of everything; not kept in RESULTS.md")
-    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    parser.add_argument("--rounds", type=int, help="rounds for each site and job (5; quick: 2)")
+    parser.add_argument("--quick", action="store_true", help="short run; not saved in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where data is stored (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when something came out wrong."""
+    """Run the chosen benchmarks; 1 if rows or files are wrong."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     wanted = options.only or NAMES
@@ -77,9 +76,12 @@ def main(arguments: Sequence[str]) -> int:
         circumstances = msgspec.structs.replace(circumstances, servers=circumstances.servers | spark)
         if WORKER in wanted:
             workers, tasks = (QUICK_WORKERS, QUICK_TASKS) if options.quick else (WORKERS, TASKS)
-            begun = waking.measure(server, folder / "workers", workers=workers, tasks=tasks)
+            started = worker_start.measure(server, folder / "workers", workers=workers, tasks=tasks)
             code |= save(
-                f"pipeline-{WORKER}", msgspec.structs.replace(circumstances, rounds=workers), begun, tables.woken(begun)
+                f"pipeline-{WORKER}",
+                msgspec.structs.replace(circumstances, rounds=workers),
+                started,
+                tables.worker_starts(started),
             )
         scenarios = [each for each in _scenarios(options.quick) if each.name in wanted]
         if scenarios:

@@ -1,4 +1,4 @@
-"""The comparison: every scenario on both sites in turn, A B A B…, and the medians of the rounds."""
+"""Runs each scenario on both sites in turn (A B A B…) and takes the medians of the rounds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from benchmarks.session import report_progress
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One round on one site."""
-
     seconds: float
     spark_cpu_seconds: float
     server_cpu_seconds: float
@@ -26,7 +24,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """What one site did in one scenario: medians over the rounds."""
+    """One site in one scenario: medians over the rounds."""
 
     seconds: float
     spark_cpu_seconds: float
@@ -37,32 +35,30 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One scenario."""
-
     name: str
     title: str
     goal: float
     sides: dict[str, Side]
-    """By site, ours first."""
+    """By site, Lakebed first."""
     rounds: dict[str, list[Sample]]
 
     @property
     def ratio(self) -> float:
-        """Our speed beside that of the bare disk."""
+        """Our speed divided by the bare disk's."""
         return self.sides[DISK].seconds / self.sides[LAKEBED].seconds
 
 
 def compare(scenarios: Iterable[Scenario], sites: Sequence[Site], *, rounds: int) -> tuple[list[Row], list[str]]:
-    """Run `scenarios` on `sites`. Also the names of those that broke off, or came to something wrong."""
+    """Run `scenarios` on `sites`. Also returns the names of failed scenarios."""
     found: list[Row] = []
     broken: list[str] = []
     for scenario in scenarios:
         try:
             found.append(_row(scenario, sites, rounds))
             report_progress(f"{scenario.name}: {describe(found[-1])}")
-        except Exception as error:  # whatever Spark raises: the others are still worth measuring
+        except Exception as error:  # Spark raises many types; measure the other scenarios
             broken.append(scenario.name)
-            report_progress(f"{scenario.name} broke off: {error}")
+            report_progress(f"{scenario.name} failed: {error}")
     return found, broken
 
 
@@ -80,7 +76,7 @@ def _row(scenario: Scenario, sites: Sequence[Site], rounds: int) -> Row:
             _check(scenario, site, expected, before[site.name], sample.after)
             scenario.restore(site)
             report_progress(f"{scenario.name}: {site.name}, {_described(sample)}{'' if number else ' (not counted)'}")
-            if number:  # the first warms up: Java compiles what runs often
+            if number:  # round 0 warms up Java
                 samples[site.name].append(sample)
     return Row(
         name=scenario.name,
@@ -93,7 +89,7 @@ def _row(scenario: Scenario, sites: Sequence[Site], rounds: int) -> Row:
 
 def _round(scenario: Scenario, site: Site) -> Sample:
     site.collect_garbage()
-    os.sync()  # what one site left for the kernel to write must not slow the other
+    os.sync()  # unwritten pages of one site must not slow the other
     spark_cpu, server_cpu, begin = site.spark_cpu_seconds(), site.server.cpu_seconds(), time.monotonic()
     scenario.work(site)
     return Sample(
@@ -107,15 +103,15 @@ def _round(scenario: Scenario, site: Site) -> Sample:
 def _check_same_files(scenario: Scenario, sites: Sequence[Site]) -> None:
     first, *others = (rows.sizes(site, scenario.table(site)) for site in sites)
     if any(other != first for other in others):
-        raise RuntimeError(f"the sites do not have the same files. scenario={scenario.name}")
+        raise RuntimeError(f"files of the sites differ. scenario={scenario.name}")
 
 
 def _check(scenario: Scenario, site: Site, expected: rows.Sums, before: Files, after: Files) -> None:
     found = rows.sums(site.spark.table(scenario.table(site).sql))
     if found != expected:
-        raise RuntimeError(f"the rows are not what they should be. site={site.name} {expected=} {found=}")
+        raise RuntimeError(f"wrong rows. site={site.name} {expected=} {found=}")
     if (fault := scenario.fault(before, after)) is not None:
-        raise RuntimeError(f"the files are not what they should be: {fault}. site={site.name}")
+        raise RuntimeError(f"wrong files: {fault}. site={site.name}")
 
 
 def _side(samples: Sequence[Sample], before: Files) -> Side:
@@ -129,7 +125,7 @@ def _side(samples: Sequence[Sample], before: Files) -> Side:
 
 
 def describe(row: Row) -> str:
-    """The row in one line."""
+    """Format the row as one line."""
     sides = ", ".join(f"{name} {side.seconds:.1f} s" for name, side in row.sides.items())
     return f"{sides}, {row.ratio:.2f}×"
 

@@ -1,8 +1,8 @@
-"""How long it takes to plan many tables with policies, and how much memory.
+"""Time and memory of planning maintenance for many tables with policies.
 
-The scheduler, its stores and its services are those of a server, in one process and without the edges. Tables are
-published as commits publish them; one in ten has twelve small files and as many manifests, which planning has to read.
-Four policies hold for all of them, some namespaces and tables have their own.
+The scheduler, its stores and its services run in one process, without HTTP. Tables are published as commits publish
+them. One in ten has twelve small files and as many manifests, which planning must read. Four policies apply to all
+tables; some namespaces and tables have their own.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ from lakebed.server.stores.object_store import confirm_object_store, open_storag
 LAKE: Final = "lake"
 TABLES_A_NAMESPACE: Final = 100
 COMMITS: Final = 12
-"""Of a table: enough for its metadata to have some length."""
+"""Of each table, for metadata of some length."""
 MESSY_ONE_IN: Final = 10
 GOAL_TABLES: Final = 10_000
 GOAL_SECONDS: Final = 10.0
 GOAL_GROWTH_MIB: Final = 64.0
-AT_ONCE: Final = 64
+CONCURRENT_UPLOADS: Final = 64
 DAY_MS: Final = 86_400_000
 
 ROOT: Final = Caller(root_of(DEFAULT_ACCOUNT))
@@ -83,17 +83,17 @@ class Pass(msgspec.Struct, frozen=True):
     looked_at: int
     tasks: int
     start_mib: float
-    """Resident memory before it."""
+    """Resident memory before the pass."""
     half_mib: float
     end_mib: float
 
     def is_fast(self, tables: int) -> bool:
-        """Whether it took no longer than it may, for so many tables."""
+        """Whether the pass met the time goal for so many tables."""
         return self.seconds <= GOAL_SECONDS * tables / GOAL_TABLES
 
     @property
     def is_flat(self) -> bool:
-        """Whether memory grew no more in its second half than it may."""
+        """Whether memory growth in the second half met the goal."""
         return self.end_mib - self.half_mib <= GOAL_GROWTH_MIB
 
 
@@ -116,7 +116,7 @@ class Site:
 
     async def put(self, location: str, body: bytes) -> None:
         key = location.removeprefix(f"s3://{LAKE}/")
-        await self.writer.put(ROOT, LAKE, NewObject(key, DEFAULT_ATTRIBUTES), _Whole(body), ExpectedDigests())
+        await self.writer.put(ROOT, LAKE, NewObject(key, DEFAULT_ATTRIBUTES), _InMemoryBody(body), ExpectedDigests())
 
     async def policy(self, name: str, kind: str, target: TargetName, **config: Any) -> None:
         content = json.dumps({"enable": True, "config": config})
@@ -124,8 +124,8 @@ class Site:
         await self.attaching.attach(Mutation(ROOT), LAKE, ("ns0",), name, target, {})
 
 
-class _Whole:
-    """Bytes at hand, as a stream."""
+class _InMemoryBody:
+    """A body in memory, as a stream."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
@@ -137,7 +137,7 @@ class _Whole:
 
 
 def wire(object_context: ObjectContext) -> Site:
-    """The services, as a server wires them."""
+    """Build the services as a server does."""
     meta, clock = object_context.meta, object_context.clock
     writer, authorizer = ObjectWriter(object_context), CatalogAuthorizer(object_context)
     files = TableFiles(object_context, writer, ObjectReader(object_context))
@@ -176,7 +176,7 @@ def wire(object_context: ObjectContext) -> Site:
 
 
 async def build(site: Site, tables: int) -> None:
-    """Make the tables and their policies."""
+    """Create the tables and their policies."""
     await BucketService(site.object_context).create(ROOT, LAKE)
     await site.catalogs.enable(ROOT, LAKE)
     for first in range(0, tables, TABLES_A_NAMESPACE):
@@ -196,7 +196,7 @@ async def build(site: Site, tables: int) -> None:
 
 
 async def publish(site: Site, namespace: str, numbers: range) -> None:
-    """Publish the tables of a namespace, all in one transaction."""
+    """Publish the tables of a namespace in one transaction."""
     pointers: list[PointerUpdate] = []
     uploads: list[tuple[str, bytes]] = []
     for number in numbers:
@@ -210,10 +210,10 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
             uploads += manifests(location)
         found = await site.entries.find(site.object_context.meta, LAKE, identifier)
         entry_id = UUID(int=number + 1).hex
-        place = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
+        locations = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
         pointers.append(
             PointerUpdate(
-                claim=await site.claims.prepare(ROOT, place),
+                claim=await site.claims.prepare(ROOT, locations),
                 found=found,
                 identifier=identifier,
                 kind=EntryKind.TABLE,
@@ -228,13 +228,13 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
                 operation="create",
             )
         )
-    for start in range(0, len(uploads), AT_ONCE):
-        await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + AT_ONCE]))
+    for start in range(0, len(uploads), CONCURRENT_UPLOADS):
+        await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + CONCURRENT_UPLOADS]))
     await site.publisher.publish(Mutation(ROOT), pointers, StoredResponse(200))
 
 
 def metadata(location: str, number: int, *, is_messy: bool) -> dict[str, Any]:
-    """A table's metadata. One that is well has as many snapshots, and by its summary few small files."""
+    """A table's metadata. Other tables than messy ones have few small files by their summary, and as many snapshots."""
     now_ms = time.time_ns() // 1_000_000
     snapshots = []
     for commit in range(1, COMMITS + 1):
@@ -267,17 +267,17 @@ def metadata(location: str, number: int, *, is_messy: bool) -> dict[str, Any]:
 
 
 def manifests(location: str) -> Iterator[tuple[str, bytes]]:
-    """The manifests of the current snapshot, and its list."""
-    lines = []
+    """The manifests of the current snapshot, and its manifest list."""
+    entries = []
     for commit in range(1, COMMITS + 1):
         written = appends.manifest(location, commit)
-        lines.append(appends.line(location, commit, len(written)))
+        entries.append(appends.manifest_list_entry(location, commit, len(written)))
         yield appends.manifest_path(location, commit), written
-    yield appends.list_path(location, COMMITS), appends.manifest_list(lines, COMMITS)
+    yield appends.list_path(location, COMMITS), appends.manifest_list(entries, COMMITS)
 
 
 async def pass_over_all(site: Site, name: str, tables: int) -> Pass:
-    """One pass of the scheduler over all tables."""
+    """Run one scheduler pass over all tables."""
     scheduler = site.maintenance.scheduler
     assert await scheduler.hold()
     scheduler._next_pass_ms = 0
@@ -305,7 +305,7 @@ def resident_mib() -> float:
 
 
 def measure(folder: Path, tables: int) -> list[Pass]:
-    """Build the tables, and plan them. For a process of its own: it is its memory that is looked at."""
+    """Create the tables and plan them. Runs in a separate process, because it measures resident memory."""
     return asyncio.run(_measure(folder, tables))
 
 
@@ -321,15 +321,15 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
     ).object_context
     try:
         site = wire(object_context)
-        report_progress(f"making {tables:,} tables")
+        report_progress(f"creating {tables:,} tables")
         began = time.perf_counter()
         await build(site, tables)
         average = sum(site.sizes) / len(site.sizes) / 1024
-        report_progress(f"made in {time.perf_counter() - began:.0f} s, {average:.1f} KiB of metadata each")
-        # What the build left in the cache is not there when a server starts.
+        report_progress(f"created in {time.perf_counter() - began:.0f} s, {average:.1f} KiB of metadata each")
+        # A server starts with an empty cache.
         site.entries._cache._kept.clear()
         site.entries._cache._bytes = 0
-        # The events of the build are not what is measured here.
+        # Skip the events of the set-up.
         await site.maintenance.scheduler.hold()
         return [
             await pass_over_all(site, "all tables are new", tables),

@@ -1,7 +1,7 @@
-"""What Spark does to tables: compaction by the pipeline's job, and MERGE.
+"""Spark jobs to measure: compaction by the pipeline's job, and MERGE.
 
-A scenario writes its tables once a site. After each round they are taken back to what they were, and the files that
-the round wrote are removed.
+A scenario writes its tables once on each site. After each round the table is rolled back and the files of the round
+are removed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 TARGET_BYTES: Final = 128 * MIB
 GOAL: Final = 0.9
-"""Of the speed of the bare disk."""
+"""Fraction of the bare disk's speed."""
 UPDATED_ONE_IN: Final = 20
-"""Rows of a table, when it is merged into; as many are inserted."""
+"""Rows per update of a MERGE; as many rows are inserted."""
 
 
 class Scenario(ABC):
-    """One kind of work."""
+    """One kind of job."""
 
     name: str
     goal = GOAL
 
     def __init__(self) -> None:
         self._first: dict[str, int] = {}
-        """The snapshot that a round begins with, by site."""
+        """The snapshot at the start of a round, by site."""
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What it is, for the table of results."""
+        """For the table of results."""
 
     def table(self, site: Site) -> CatalogTable:
-        """The table that is worked on."""
+        """The table that the job changes."""
         return site.table(self.name)
 
     def prepare(self, site: Site) -> None:
@@ -55,22 +55,22 @@ class Scenario(ABC):
 
     @abstractmethod
     def write(self, site: Site) -> None:
-        """Write them, in files that are the same on every site."""
+        """Write the tables, in the same files on every site."""
 
     @abstractmethod
     def work(self, site: Site) -> None:
-        """What is measured."""
+        """Run the measured job."""
 
     @abstractmethod
     def outcome(self, site: Site) -> DataFrame:
-        """The rows that the table must have after the work, without any table: made from their numbers."""
+        """The expected rows after the job, generated without a table."""
 
     @abstractmethod
     def fault(self, before: Files, after: Files) -> str | None:
-        """What is wrong with the files after the work, if anything is."""
+        """Describe what is wrong with the files after the job, if anything."""
 
     def restore(self, site: Site) -> None:
-        """Take the table back to what it was before the work."""
+        """Roll the table back to its state before the job."""
         table, first = self.table(site), self._first[site.name]
         last = self._snapshot(site)
         if last == first:
@@ -86,7 +86,7 @@ class Scenario(ABC):
 
 
 class Compaction(Scenario):
-    """Many small files become few, by the job that workers run."""
+    """Compacts many small files into few, with the job that workers run."""
 
     name = "compaction"
 
@@ -96,32 +96,31 @@ class Compaction(Scenario):
 
     @property
     def title(self) -> str:
-        """What it is."""
         return f"compaction of {self._files:,} files of 1 MiB into files of {TARGET_BYTES // MIB} MiB"
 
     def write(self, site: Site) -> None:
-        """A file for each MiB."""
+        """One file for each MiB."""
         rows.write(self.outcome(site), self.table(site))
 
     def work(self, site: Site) -> None:
-        """The whole job: measuring, planning, rewriting, committing."""
+        """Run the whole job: measure, plan, rewrite, commit."""
         options: dict[str, Option] = {"target-file-size-bytes": TARGET_BYTES}
         report = find_job(JobKind.COMPACT).do(site.spark, self.table(site), options)
         if report.read.files != self._files:
             raise RuntimeError(f"not all files were compacted. site={site.name} report={report}")
 
     def outcome(self, site: Site) -> DataFrame:
-        """The rows stay as they are."""
+        """The same rows."""
         return rows.numbered(site, 0, self._files * rows.ROWS_A_MIB, self._files)
 
     def fault(self, before: Files, after: Files) -> str | None:
-        """There must be no more files than their bytes make necessary, and one for the rest."""
+        """Check that no more files remain than the bytes require, and one for the rest."""
         most = before.bytes // TARGET_BYTES + 2
         return f"{after.count} files are left, at most {most} were expected" if after.count > most else None
 
 
 class Merge(Scenario):
-    """A tenth as many changes as there are rows: half of them to rows that are there, all over the table."""
+    """Merges changes of a tenth of the rows: half updates all over the table, half inserts."""
 
     name = "merge"
 
@@ -129,11 +128,10 @@ class Merge(Scenario):
         super().__init__()
         self._rows = count
         self._changes = count // UPDATED_ONE_IN
-        """Of each kind."""
+        """Updates, and as many inserts."""
 
     @property
     def title(self) -> str:
-        """What it is."""
         return f"MERGE of {self._changes:,} updates and {self._changes:,} inserts into {self._rows:,} rows"
 
     def _source(self, site: Site) -> CatalogTable:
@@ -149,22 +147,22 @@ class Merge(Scenario):
         return updates.unionAll(inserts)
 
     def write(self, site: Site) -> None:
-        """The table in files of about the usual size, and the changes in two."""
+        """Write the table in files of about the usual size, and the changes in two."""
         rows.write(self._rows_before(site), self.table(site))
         rows.write(self._source_rows(site), self._source(site))
 
     def work(self, site: Site) -> None:
-        """One statement; every file of the table has rows to be updated, and is written anew."""
+        """Run one MERGE; it rewrites every file of the table."""
         site.sql(
             f"MERGE INTO {self.table(site).sql} t USING {self._source(site).sql} s ON t.id = s.id"
             " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
 
     def outcome(self, site: Site) -> DataFrame:
-        """What was not updated, and all changes."""
+        """The rows without an update, and all changes."""
         return self._rows_before(site).where(f"id % {UPDATED_ONE_IN} <> 0").unionAll(self._source_rows(site))
 
     def fault(self, before: Files, after: Files) -> str | None:
-        """The bytes must have grown by those of the inserted rows, more or less."""
+        """Check that the table grew by about the inserted rows."""
         grown = after.bytes / before.bytes
         return None if 1.0 < grown < 1.2 else f"the table has {grown:.2f} times the bytes it had"

@@ -1,4 +1,4 @@
-"""What Spark works on: our catalog and store, and a Hadoop catalog on the bare disk; both in one session."""
+"""The two Iceberg catalogs of a Spark session: Lakebed, and a Hadoop catalog on the bare disk."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ DISK_DURABILITY: Final = "nothing: neither data files, nor metadata files, nor f
 
 
 def recipe() -> Recipe:
-    """Our server, which leaves tasks to the workers that are started for it."""
+    """Lakebed without its embedded worker."""
     ours = servers.lakebed()
     return replace(
         ours,
         durability=(
-            "every file that it names: fdatasync of the file, fsync of its folder, or fdatasync of the metadata log "
+            "every file of the commit: fdatasync of the file, fsync of its folder, or fdatasync of the metadata log "
             "where that holds it; fdatasync of the log, which holds the pointer and the events"
         ),
-        environment=lambda folder, port, who: {
-            **ours.environment(folder, port, who),
+        environment=lambda folder, port, credentials: {
+            **ours.environment(folder, port, credentials),
             "LAKEBED_PIPELINE__EMBEDDED_WORKER": "off",
         },
     )
@@ -49,7 +49,7 @@ def recipe() -> Recipe:
 
 @contextmanager
 def running_server(folder: Path, ours: Recipe | None = None) -> Iterator[Server]:
-    """Our server with a table bucket and a namespace in it."""
+    """Run Lakebed with a table bucket and a namespace."""
     with servers.running(ours or recipe(), folder) as server:
         call = server.endpoint.call
         call(Request("PUT", f"/{WAREHOUSE}"))
@@ -61,44 +61,44 @@ def running_server(folder: Path, ours: Recipe | None = None) -> Iterator[Server]
 
 
 def access_to(server: Server) -> ServerAccess:
-    """How clients reach the server. The keys sign requests to the catalog; those to files it hands out itself."""
-    who = server.credentials
-    return ServerAccess(f"http://{server.address}", who.access_key, Secret(who.secret_key))
+    """Client access to the server. The keys sign catalog requests; the catalog vends credentials for files."""
+    credentials = server.credentials
+    return ServerAccess(f"http://{server.address}", credentials.access_key, Secret(credentials.secret_key))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One catalog of the session, and where its files are."""
+    """One catalog of the session."""
 
     name: str
     catalog: str
-    """What it is called in Spark."""
+    """Its name in Spark."""
     spark: SparkSession
     server: Server
-    """Ours. It runs while the bare disk is measured too, and has nothing to do."""
+    """Lakebed; it is idle while the bare disk is measured."""
 
     def table(self, name: str) -> CatalogTable:
-        """A table as jobs have it. Those that are measured here request the server for nothing beside the catalog."""
+        """Reference a table for a job; the measured jobs send no other requests to the server."""
         return CatalogTable(TableRef(WAREHOUSE, (NAMESPACE,), name), access_to(self.server), self.catalog)
 
-    def sql(self, statement: str) -> list[Mapping[str, Any]]:  # Any: whatever is in the rows
-        """The rows that a statement gives."""
+    def sql(self, statement: str) -> list[Mapping[str, Any]]:  # Any: values of any column type
+        """Run a statement and return its rows."""
         return [row.asDict() for row in self.spark.sql(statement).collect()]
 
     def spark_cpu_seconds(self) -> float:
-        """Processor time of Spark's Java so far."""
+        """Processor time of Spark's JVM so far."""
         gateway: Any = self.spark.sparkContext._gateway  # Any: PySpark's own
         return processes.cpu_seconds(gateway.proc.pid)
 
     def collect_garbage(self) -> None:
-        """Have Java throw away what it has no more use for: what one site left, the other must not pay for."""
+        """Run the JVM's garbage collector, so that one site does not pay for the other."""
         java: Any = self.spark._jvm  # Any: objects of Java
         java.System.gc()
 
 
 @contextmanager
 def sites(server: Server, folder: Path) -> Iterator[list[Site]]:
-    """Both catalogs in one new session, ours first."""
+    """Start a session with both catalogs, Lakebed first."""
     settings = PipelineSettings()
     spark = start_spark(settings)
     try:
@@ -108,7 +108,7 @@ def sites(server: Server, folder: Path) -> Iterator[list[Site]]:
             "": CATALOG_CLASS,
             ".type": "hadoop",
             ".warehouse": folder.as_uri(),
-            # As with ours: a table is loaded anew for each statement.
+            # As with Lakebed: each statement reloads the table.
             ".cache-enabled": "false",
         }
         for name, value in properties.items():

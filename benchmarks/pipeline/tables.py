@@ -1,23 +1,22 @@
-"""Results of the pipeline's benchmarks as tables."""
+"""Formats results of the pipeline benchmarks."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 
-from benchmarks.pipeline import planning, waking
+from benchmarks.pipeline import planning, worker_start
 from benchmarks.pipeline.compare import Row
 from benchmarks.pipeline.planning import Pass
 from benchmarks.pipeline.rows import Files
 from benchmarks.pipeline.site import DISK, LAKEBED, NAMES
-from benchmarks.pipeline.waking import Begun
+from benchmarks.pipeline.worker_start import WorkerStart
 from benchmarks.table import Table
 from lakebed.core.sizes import MIB
 
 
 def comparison(rows: Sequence[Row]) -> Table:
-    """Seconds and processor time of each scenario, on both sites."""
-    columns = ["work", *(f"{name}, s" for name in NAMES), "speed beside the disk", "goal", "met"]
+    columns = ["work", *(f"{name}, s" for name in NAMES), "speed relative to disk", "goal", "met"]
     columns += ["files before", "after", *(f"Spark CPU s, {name}" for name in NAMES), f"server CPU s, {LAKEBED}"]
     lines = []
     for row in rows:
@@ -40,8 +39,7 @@ def _files(files: Files) -> str:
 
 
 def planned(passes: Sequence[Pass], tables: int) -> Table:
-    """Time and memory of passes over all tables."""
-    columns = ["pass", "seconds", "tables looked at", "tasks", "memory before, MiB", "half way", "after", "goal", "met"]
+    columns = ["pass", "seconds", "tables planned", "tasks", "memory before, MiB", "halfway", "after", "goal", "met"]
     lines = [
         [
             each.name,
@@ -56,17 +54,16 @@ def planned(passes: Sequence[Pass], tables: int) -> Table:
     return Table(f"Planning of {tables:,} tables with policies", columns, lines)
 
 
-def woken(found: Sequence[Begun]) -> Table:
-    """How soon workers began with their tasks."""
+def worker_starts(found: Sequence[WorkerStart]) -> Table:
     first = [each.first_seconds for each in found]
     following = [one for each in found for one in each.following_seconds]
-    met = "yes" if max(following) < waking.GOAL_SECONDS else "no"
+    met = "yes" if max(following) < worker_start.GOAL_SECONDS else "no"
     lines = [
-        ["its first, with the start of Spark", f"{len(first)}", *_middle_and_worst(first), "", ""],
-        ["one that follows", f"{len(following)}", *_middle_and_worst(following), f"< {waking.GOAL_SECONDS:g} s", met],
+        ["first, including the start of Spark", f"{len(first)}", *_middle_and_worst(first), "", ""],
+        ["later", f"{len(following)}", *_middle_and_worst(following), f"< {worker_start.GOAL_SECONDS:g} s", met],
     ]
-    columns = ["task of a worker", "tasks", "due to begun, s", "worst, s", "goal", "met"]
-    return Table("From when a task is due until its job begins (medians)", columns, lines)
+    columns = ["task of a worker", "tasks", "due to start, s", "worst, s", "goal", "met"]
+    return Table("Delay from a task's due time to the start of its job (medians)", columns, lines)
 
 
 def _middle_and_worst(seconds: Sequence[float]) -> list[str]:

@@ -1,1 +1,1 @@
-"""Lakebed's S3 edge beside MinIO: same machine, same disk, same requests, alternating rounds."""
+"""Benchmarks of the S3 API against MinIO: same machine, same disk, same requests, alternating rounds."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.s3`: run the benchmarks, print the tables, keep the results."""
+"""`python -m benchmarks.s3`: runs the S3 benchmarks and saves the results."""
 
 from __future__ import annotations
 
@@ -28,31 +28,30 @@ MEMORY = "memory"
 NAMES = [entry.make(True).name for entry in ENTRIES] + [MEMORY]
 NEEDED_BYTES = 24 * 1024**3
 SOAK_SECONDS = 3600
-"""A soak shorter than this is a look, not a result."""
+"""Shorter soaks are not saved in RESULTS.md."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.s3", description="Lakebed's S3 edge beside MinIO.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.s3", description="Benchmarks Lakebed's S3 API against MinIO."
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, help=f"some of: {', '.join(NAMES)}")
-    parser.add_argument("--rounds", type=int, help="rounds a server and path (5; quick: 2)")
+    parser.add_argument("--rounds", type=int, help="rounds for each server and path (5; quick: 2)")
     parser.add_argument("--seconds", type=float, help="length of a round (4; quick: 1)")
-    parser.add_argument("--signing", choices=[each.value for each in Signing], help="one way of signing only")
+    parser.add_argument("--signing", choices=[each.value for each in Signing], help="only one way of signing")
     parser.add_argument(
-        "--quick", action="store_true", help="shorter rounds and smaller transfers; not kept in RESULTS.md"
+        "--quick", action="store_true", help="shorter rounds and smaller transfers; not saved in RESULTS.md"
     )
-    parser.add_argument("--alone", action="store_true", help="our server without the peer")
-    parser.add_argument("--null", action="store_true", help="MinIO on both sides: how far from 1.00× is noise?")
-    parser.add_argument(
-        "--large", action="store_true", help="instead: our server with 10^4 to 10^7 objects (quick: 10^6)"
-    )
-    parser.add_argument("--soak", type=float, metavar="SECONDS", help="instead: our server's memory under a mixed load")
+    parser.add_argument("--alone", action="store_true", help="Lakebed without MinIO")
+    parser.add_argument("--null", action="store_true", help="MinIO on both sides, to measure noise")
+    parser.add_argument("--large", action="store_true", help="instead: Lakebed with 10^4 to 10^7 objects (quick: 10^6)")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="instead: Lakebed's memory under a mixed load")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when a server gave a wrong response."""
+    """Run the chosen benchmarks; 1 if a server sent an unexpected response."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = options.rounds or (2 if options.quick else 5)
@@ -115,15 +114,15 @@ def _compare(options: argparse.Namespace, sites: Sequence[Site], circumstances: 
         )
         table = tables.comparison(rows, [site.server.recipe.name for site in sites])
         if broken:
-            report_progress(f"broke off: {', '.join(broken)}")
+            report_progress(f"failed scenarios: {', '.join(broken)}")
             circumstances = msgspec.structs.replace(circumstances, complete=False)
         failed = bool(broken) or any(row.failed for row in rows)
         code |= save("s3-compare", circumstances, rows, table, failed)
     if MEMORY in wanted:
-        report_progress("memory: 64 down and 64 up")
-        held = {site.server.recipe.name: transfer_memory(site, options.quick) for site in sites}
-        table = tables.transfer_memory(held)
-        code |= save("s3-memory", circumstances, held, table, any(each.errors for each in held.values()))
+        report_progress("memory: 64 downloads and 64 uploads")
+        memory = {site.server.recipe.name: transfer_memory(site, options.quick) for site in sites}
+        table = tables.transfer_memory(memory)
+        code |= save("s3-memory", circumstances, memory, table, any(each.errors for each in memory.values()))
     return code
 
 

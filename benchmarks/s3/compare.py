@@ -1,4 +1,4 @@
-"""The comparison: every scenario on both servers in turn, A B A B…, and the medians of the rounds."""
+"""Runs each scenario on both servers in turn (A B A B…) and takes the medians of the rounds."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Row(msgspec.Struct, frozen=True):
     unit: str
     goal: float
     sides: dict[str, Side]
-    """By server, ours first."""
+    """By server, Lakebed first."""
     rounds: dict[str, list[Sample]]
 
     @property
     def ratio(self) -> float | None:
-        """Our speed beside the peer's, or None when we ran alone."""
+        """Our speed divided by the peer's; None without a peer."""
         return _ratio([side.speed for side in self.sides.values()])
 
     @property
     def cpu_ratio(self) -> float | None:
-        """The peer's processor time an operation beside ours: above 1 we take less."""
+        """The peer's processor time for an operation divided by ours; above 1 Lakebed takes less."""
         spent = _ratio([side.server_cpu_seconds for side in self.sides.values()])
         return 1 / spent if spent else None
 
     @property
     def failed(self) -> bool:
-        """Whether any response was not as options."""
+        """Whether any response was unexpected."""
         return any(side.errors for side in self.sides.values())
 
 
@@ -56,7 +56,7 @@ def compare(
     seconds: float,
     quick: bool,
 ) -> tuple[list[Row], list[str]]:
-    """Run `entries` on `sites`; each kind of signing is a row of its own. Also the names of those that broke off."""
+    """Run `entries` on `sites`; each way of signing is a row. Also returns the names of failed scenarios."""
     rows: list[Row] = []
     broken: list[str] = []
     for entry in entries:
@@ -71,9 +71,9 @@ def compare(
             for signing in signings:
                 rows.append(_row(entry, scenario, sites, signing, rounds, seconds * entry.stretch))
                 report_progress(f"{scenario.name}, {signing.value}: {describe(rows[-1])}")
-        except (RuntimeError, OSError) as error:  # the other paths are still worth measuring
+        except (RuntimeError, OSError) as error:  # measure the other scenarios
             broken.append(scenario.name)
-            report_progress("\n".join([f"{scenario.name} broke off: {error}", *getattr(error, "__notes__", ())]))
+            report_progress("\n".join([f"{scenario.name} failed: {error}", *getattr(error, "__notes__", ())]))
     return rows, broken
 
 
@@ -81,10 +81,10 @@ def _row(entry: Entry, scenario: Scenario, sites: Sequence[Site], signing: Signi
     samples: dict[str, list[Sample]] = {site.server.recipe.name: [] for site in sites}
     for site in sites:
         scenario.check(site, signing)
-        scenario.round(site, signing, 0, min(1, seconds))  # warm caches and pools on both sides alike; not counted
+        scenario.round(site, signing, 0, min(1, seconds))  # warms up; not counted
     for number in range(1, rounds + 1):
         for site in sites:
-            os.sync()  # what one server left for the kernel to write must not slow the other
+            os.sync()  # unwritten pages of one server must not slow the next
             samples[site.server.recipe.name].append(scenario.round(site, signing, number, seconds))
     return Row(
         name=scenario.name,
@@ -104,7 +104,7 @@ def speed(sample: Sample, unit: Unit) -> float:
 
 
 def describe(row: Row) -> str:
-    """The row in one line."""
+    """Format the row as one line."""
     sides = ", ".join(f"{name} {side.speed:,.0f} {row.unit}" for name, side in row.sides.items())
     ratio = f", {row.ratio:.2f}×" if row.ratio is not None else ""
     errors = "".join(f", {name} errors {side.errors}" for name, side in row.sides.items() if side.errors)

@@ -1,7 +1,7 @@
-"""How our server carries many objects: start to ready, and the cost of a request, from 10^4 to 10^7 keys.
+"""Start time and cost of requests with 10^4 to 10^7 objects.
 
-The keys are simulated: one object is put through the front door, the server is stopped, and the object's rows are
-copied under other keys. This is the only place here that knows the metadata tables.
+One object is uploaded, the server is stopped, and the object's rows are copied under other keys. No other benchmark
+depends on the metadata tables.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from benchmarks.signing import Signing
 
 BUCKET: Final = "scale"
 FOLDERS: Final = 1_000
-COPIED_AT_ONCE: Final = 500_000
+COPY_BATCH: Final = 500_000
 START_GOAL_SECONDS: Final = 1.0
 START_GOAL_OBJECTS: Final = 1_000_000
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """The server with so many objects."""
+    """Costs with so many objects."""
 
     objects: int
     start_seconds: float
-    """From starting the process to a ready response."""
+    """From the start of the process until it is ready."""
     paths: dict[str, Cost]
 
 
 def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> list[Scale]:
-    """Grow one bucket through `sizes` (ascending), measuring at each."""
+    """Grow one bucket to each of `sizes`, which ascend, and measure at each."""
     site.create_bucket(BUCKET)
     site.endpoint.call(Request("PUT", f"/{BUCKET}/{key(0)}", body=site.bodies.noise(64)))
     found, present = [], 1
@@ -51,7 +51,7 @@ def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> l
         start_seconds = site.server.start()
         paths = {}
         for name, requests in _requests(site, size).items():
-            samples = [_sample(site, requests, seconds) for _ in range(rounds + 1)][1:]  # the first warms up
+            samples = [_sample(site, requests, seconds) for _ in range(rounds + 1)][1:]  # without the warm-up
             paths[name] = cost_of(samples)
             report_progress(
                 f"scale: {size:,} objects, {name}: {paths[name].server_cpu_seconds * 1e6:,.0f} µs of server CPU"
@@ -61,21 +61,21 @@ def scale(site: Site, sizes: Sequence[int], *, rounds: int, seconds: float) -> l
 
 
 def key(index: int) -> str:
-    """Keys are dealt to the folders in turn, so that every size fills all of them."""
+    """Keys alternate between the folders, so that every size fills all of them."""
     return f"folder-{index % FOLDERS:04d}/object-{index:08d}"
 
 
 KEY_SQL: Final = f"printf('folder-%04d/object-%08d', n % {FOLDERS}, n)"
-"""`key`, where the rows are."""
+"""`key` in SQL."""
 
 
 def _requests(site: Site, size: int) -> dict[str, list[Request]]:
-    dice = random.Random(size)
-    keys = [key(dice.randrange(size)) for _ in range(2_000)]
+    rng = random.Random(size)
+    keys = [key(rng.randrange(size)) for _ in range(2_000)]
     body = site.bodies.noise(64)
     page = {"list-type": "2", "max-keys": str(PAGE)}
-    # Starts lie in the lower half, so that a full page follows even in the smallest bucket.
-    starts = [f"folder-{dice.randrange(FOLDERS // 2):04d}/" for _ in range(200)]
+    # In the lower half, so that a full page follows even in the smallest bucket.
+    starts = [f"folder-{rng.randrange(FOLDERS // 2):04d}/" for _ in range(200)]
     return {
         "GET": [Request("GET", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
         "HEAD": [Request("HEAD", f"/{BUCKET}/{each}", length=(64, 64)) for each in keys],
@@ -90,7 +90,7 @@ def _sample(site: Site, requests: Sequence[Request], seconds: float) -> Sample:
 
 
 def _database(folder: Path) -> Path:
-    """The SQLite file below `folder` that has the objects."""
+    """Find the SQLite file below `folder` that has the objects."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -103,25 +103,25 @@ def _database(folder: Path) -> Path:
                 return path
         finally:
             connection.close()
-    raise RuntimeError(f"no metadata database was found. folder={folder}")
+    raise RuntimeError(f"metadata database not found. folder={folder}")
 
 
 def _copy_rows(database: Path, first: int, end: int) -> None:
-    """Make objects `first` … `end - 1` out of object 0: a row in `objects` and one in `contents` each."""
+    """Create objects `first` … `end - 1` from object 0: a row in `objects` and one in `contents` each."""
     connection = apsw.Connection(str(database))
     try:
-        connection.execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000")  # a lost seed is made again
+        connection.execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000")  # set-up needs no durability
         template = f"FROM objects o JOIN buckets b ON b.id = o.bucket WHERE b.name = '{BUCKET}' AND o.key = '{key(0)}'"
         [(bucket, content)] = connection.execute(f"SELECT o.bucket, o.content {template}").fetchall()
         [(highest,)] = connection.execute("SELECT max(id) FROM contents").fetchall()
-        assert isinstance(highest, int)  # the template's own row is there
+        assert isinstance(highest, int)  # the template has a row
         columns = {
             table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
             for table in ("objects", "contents")
         }
         series = "WITH RECURSIVE series(n) AS (SELECT ?1 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < ?2)"
-        for low in range(first, end, COPIED_AT_ONCE):
-            bounds = (low, min(low + COPIED_AT_ONCE, end), highest + 1 - first)
+        for low in range(first, end, COPY_BATCH):
+            bounds = (low, min(low + COPY_BATCH, end), highest + 1 - first)
             fresh_id = {"id": "n + ?3"}
             fresh_key = {"key": KEY_SQL, "content": "n + ?3"}
             with connection:
@@ -138,7 +138,7 @@ def _copy_rows(database: Path, first: int, end: int) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
-    os.sync()  # leave nothing for the kernel to write while the server is measured
+    os.sync()  # no write-back while the server is measured
 
 
 def _select(columns: Sequence[str], fresh: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The request paths that are measured: each a bucket to prepare, a right response to check, and a round to run."""
+"""The measured request paths. Each prepares a bucket, checks a response, and runs rounds."""
 
 from __future__ import annotations
 
@@ -22,35 +22,33 @@ PAGE: Final = 1_000
 
 
 class Unit(enum.Enum):
-    """How a path's speed is told."""
+    """The unit of a path's speed."""
 
     OPERATIONS = "op/s"
     MEGABYTES = "MB/s"
 
 
 class Scenario(Protocol):
-    """One request path."""
-
     @property
     def name(self) -> str:
-        """What `--only` takes."""
+        """The value of `--only`."""
         ...
 
     @property
     def bucket(self) -> str:
-        """The bucket it has to itself."""
+        """The scenario's own bucket."""
         ...
 
     def prepare(self, site: Site) -> None:
-        """Seed the (empty) bucket."""
+        """Fill the new bucket."""
         ...
 
     def check(self, site: Site, signing: Signing) -> None:
-        """Raise unless the server answers this path rightly, to the byte."""
+        """Raise RuntimeError if the server's response is wrong in any byte."""
         ...
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """Load the server for about `seconds`; `number` tells rounds apart."""
+        """Load the server for about `seconds`. `number` is unique among the rounds."""
         ...
 
 
@@ -65,22 +63,19 @@ class Reads:
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
-        """One object a key."""
         body = site.bodies.noise(self.size)
         site.tool.deliver(site.endpoint, [Request("PUT", request.path, body=body) for request in self._requests()])
 
     def check(self, site: Site, signing: Signing) -> None:
-        """The bytes are those that were put."""
+        """GET returns the bytes that were put."""
         response = site.endpoint.call(self._requests()[0], signing)
         if self.method == "GET" and hashlib.sha256(response.body).hexdigest() != site.bodies.noise(self.size).sha256:
-            raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
+            raise RuntimeError(f"wrong bytes returned. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """Round and round over the keys."""
         return site.measure(lambda: site.tool.run(site.endpoint, self._requests(), signing, seconds=seconds))
 
     def _requests(self) -> list[Request]:
@@ -90,7 +85,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """PUT of objects of one size: to new keys each round, which are overwritten once the round has used them up."""
+    """PUT of objects of one size. A round writes new keys, and overwrites them once all are used."""
 
     name: str
     size: int
@@ -100,23 +95,21 @@ class Writes:
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
         """Nothing: the bucket starts empty."""
 
     def check(self, site: Site, signing: Signing) -> None:
-        """What was put comes back."""
+        """GET returns the bytes that were put."""
         body = site.bodies.noise(self.size)
         path = f"/{self.bucket}/checked"
         site.endpoint.call(Request("PUT", path, body=body), signing)
         response = site.endpoint.call(Request("GET", path, length=(self.size, self.size)))
         if hashlib.sha256(response.body).hexdigest() != body.sha256:
-            raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
+            raise RuntimeError(f"wrong bytes returned. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """Write, round and round."""
         body = site.bodies.noise(self.size)
         prefix = f"{signing.value}-{number if self.fresh else 0}"
         requests = [Request("PUT", f"/{self.bucket}/{prefix}/{index:06d}", body=body) for index in range(self.keys)]
@@ -125,25 +118,23 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """ListObjectsV2, pages of 1,000 entries from several places in the bucket."""
+    """ListObjectsV2: pages of 1,000 entries from several positions in the bucket."""
 
     name: str
     delimited: bool
-    """1,000 folders of 4 keys, listed as common prefixes; else 4,000 keys, listed as keys."""
+    """True: common prefixes of 1,000 folders with 4 keys each. False: 4,000 keys."""
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
-        """The keys to list."""
         body = site.bodies.noise(LISTED_BYTES)
         requests = [Request("PUT", f"/{self.bucket}/{self.key(index)}", body=body) for index in range(LISTED_KEYS)]
         site.tool.deliver(site.endpoint, requests)
 
     def key(self, index: int) -> str:
-        """The key at one place in the order."""
+        """The key at a position in the order."""
         return f"folder-{index // 4:06d}/{index % 4:06d}" if self.delimited else f"object-{index:08d}"
 
     def check(self, site: Site, signing: Signing) -> None:
@@ -154,7 +145,6 @@ class Lists:
                 raise RuntimeError(f"page is not full. server={site.server.recipe.name} entries={found}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """Page after page."""
         return site.measure(lambda: site.tool.run(site.endpoint, self._requests(), signing, seconds=seconds))
 
     def _requests(self) -> list[Request]:
@@ -172,15 +162,15 @@ def listing(bucket: str, query: dict[str, str]) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the table: a scenario, how it is told and what it should reach beside the peer."""
+    """A row of the results: a scenario, its unit, and its goal relative to the peer."""
 
     title: str
     unit: Unit
     goal: float
     make: Callable[[bool], Scenario]
-    """Called with True for a quick run."""
+    """Takes True for a quick run."""
     stretch: float = 1
-    """How many times the usual seconds a round lasts: long operations need more of them."""
+    """Factor on the seconds of a round, for long operations."""
 
 
 ENTRIES: Final = (
@@ -200,5 +190,5 @@ ENTRIES: Final = (
 
 
 def _gigabyte(quick: bool) -> int:
-    """Parts of 16 MiB in a multipart object."""
+    """Number of 16 MiB parts of a multipart object."""
     return 16 if quick else 64

@@ -1,4 +1,4 @@
-"""What a scenario works with: a running server, the load program, bodies to send, and a meter."""
+"""A running server under test, the load program and request bodies."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from benchmarks.servers import Server
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """Bytes to send, made once and kept as files; noise, so that nothing can compress them."""
+    """Random bodies to send, stored as files."""
 
     folder: Path
     _known: dict[int, Body] = field(default_factory=dict)
 
     def noise(self, size: int) -> Body:
-        """The body of that size, the same in every run."""
+        """Return the body of that size, the same in every run."""
         if size not in self._known:
             self._known[size] = self.of(random.Random(size).randbytes(size))
         return self._known[size]
 
     def of(self, content: bytes) -> Body:
-        """A body of these bytes."""
+        """Store these bytes as a body."""
         sha256 = hashlib.sha256(content).hexdigest()
         path = self.folder / sha256[:24]
         path.write_bytes(content)
@@ -37,7 +37,7 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One side of a comparison."""
+    """One server of a comparison."""
 
     server: Server
     tool: LoadTool
@@ -45,13 +45,11 @@ class Site:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where the server listens."""
         return self.server.endpoint
 
     def create_bucket(self, name: str) -> None:
-        """Make an empty bucket."""
         self.endpoint.call(Request("PUT", f"/{name}"))
 
     def measure(self, work: Callable[[], Report]) -> Sample:
-        """Run `work` and add the processor time the server took for it."""
+        """Run `work` and add the server's processor time."""
         return sampled([self.server], work)

@@ -1,4 +1,4 @@
-"""A long mixed load on our server alone, to see whether its memory stays flat."""
+"""Runs a long mixed load on Lakebed, to detect memory growth."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from benchmarks.signing import Signing
 
 BUCKET: Final = "soak"
 KEYS: Final = 2_000
-STRETCH_SECONDS: Final = 30
+INTERVAL_SECONDS: Final = 30
 
 
 class Soak(msgspec.Struct, frozen=True):
-    """How memory went, and what was done meanwhile."""
+    """Memory and operations of the run."""
 
     seconds: float
     operations: int
     errors: dict[str, int]
     early_mib: float
-    """Median of the largest process's resident memory over the second tenth: after warming up."""
+    """Median resident memory of the largest process in the second tenth of the run."""
     late_mib: float
-    """The same over the last tenth."""
+    """The same in the last tenth."""
     highest_mib: float
     readings: list[tuple[float, float]]
     """Seconds and MiB, thinned."""
@@ -43,7 +43,7 @@ class Soak(msgspec.Struct, frozen=True):
 
 
 def soak(site: Site, seconds: float) -> Soak:
-    """Mixed load in stretches of half a minute, each signed anew, the two ways of signing in turn."""
+    """Run mixed load in intervals of half a minute, each signed again, with the ways of signing alternating."""
     site.create_bucket(BUCKET)
     small, large = site.bodies.noise(4 * KIB), site.bodies.noise(4 * MIB)
     paths = [f"/{BUCKET}/small/{index:06d}" for index in range(KEYS)]
@@ -70,7 +70,9 @@ def soak(site: Site, seconds: float) -> Soak:
     with MemoryWatch(site.server.pid, every_seconds=1) as watch:
         while (left := seconds - (time.monotonic() - begin)) > 0:
             signing = (Signing.HEADER, Signing.PRESIGNED)[turn % 2]
-            report = site.tool.run(site.endpoint, requests, signing, connections=16, seconds=min(left, STRETCH_SECONDS))
+            report = site.tool.run(
+                site.endpoint, requests, signing, connections=16, seconds=min(left, INTERVAL_SECONDS)
+            )
             operations += report.operations
             for text, count in [*report.errors.items(), *_multipart(site, signing)]:
                 errors[text] = errors.get(text, 0) + count
@@ -91,7 +93,7 @@ def soak(site: Site, seconds: float) -> Soak:
 
 
 def _multipart(site: Site, signing: Signing) -> list[tuple[str, int]]:
-    """Upload one object; what went wrong, so that an hour's readings do not go with it."""
+    """Upload one object; return errors instead of raising them, to keep the readings."""
     try:
         return list(upload(site, f"/{BUCKET}/multipart", 2, signing).errors.items())
     except RuntimeError as error:

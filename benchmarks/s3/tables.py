@@ -1,4 +1,4 @@
-"""Results of the S3 benchmarks as tables."""
+"""Formats results of the S3 benchmarks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from benchmarks.s3.compare import Row
 from benchmarks.s3.scale import START_GOAL_OBJECTS, START_GOAL_SECONDS, Scale
 from benchmarks.s3.soak import Soak
-from benchmarks.s3.transfer_memory import GOAL_MIB, Held
+from benchmarks.s3.transfer_memory import GOAL_MIB, TransferMemory
 from benchmarks.table import Table, cost_cell
 
 
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    """Speed, latency and processor time of each path, beside the peer where there is one."""
+    """Speed, latency and processor time of each path, compared with the peer."""
     paired = len(names) == 2
     columns = ["path", "signed by", *names]
     columns += ["ratio", "goal", "met"] if paired else []
@@ -45,10 +45,10 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Table:
     return Table("S3 paths (8 connections, 2 workers; medians of the rounds)", columns, lines)
 
 
-def transfer_memory(held: dict[str, Held]) -> Table:
-    """Memory while 64 clients take and 64 give."""
+def transfer_memory(found: dict[str, TransferMemory]) -> Table:
+    """Memory while 64 clients download and 64 upload."""
     lines = []
-    for name, each in held.items():
+    for name, each in found.items():
         met = "yes" if each.highest_mib < GOAL_MIB and not each.errors else "no"
         failed = f" (errors: {each.errors})" if each.errors else ""
         numbers = (each.idle_mib, each.highest_mib, each.highest_anonymous_mib)
@@ -58,7 +58,7 @@ def transfer_memory(held: dict[str, Held]) -> Table:
 
 
 def scales(found: Sequence[Scale]) -> Table:
-    """Start and cost a request against the number of objects."""
+    """Start time and cost of requests by number of objects."""
     lines = []
     for each in found:
         cells = [f"{each.objects:,}", f"{each.start_seconds:.2f}"]
@@ -71,7 +71,6 @@ def scales(found: Sequence[Scale]) -> Table:
 
 
 def soaked(soak: Soak) -> Table:
-    """Memory over a long mixed load."""
     failed = f" (errors: {soak.errors})" if soak.errors else ""
     cells = [
         f"{soak.seconds:,.0f} s{failed}",

@@ -1,4 +1,4 @@
-"""Memory while 64 clients take and 64 clients give 64 MiB each, all slowly and at the same time."""
+"""Memory while 64 clients download and 64 upload 64 MiB each, slowly and at the same time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MIB: Final = 1024 * 1024
 CLIENTS: Final = 64
 SIZE: Final = 64 * MIB
 RATE: Final = 4 * MIB
-"""Bytes a second and client: slow enough that a server which reads ahead of its clients would hold a lot."""
+"""Bytes a second for each client: slow enough that a server which reads ahead would buffer a lot."""
 BUCKET: Final = "memory"
 GOAL_MIB: Final = 250
 
 
-class Held(msgspec.Struct, frozen=True):
+class TransferMemory(msgspec.Struct, frozen=True):
     """Resident memory of a server's largest process."""
 
     idle_mib: float
@@ -31,8 +31,8 @@ class Held(msgspec.Struct, frozen=True):
     errors: dict[str, int]
 
 
-def transfer_memory(site: Site, quick: bool) -> Held:
-    """Run the transfers once, sampling ten times a second."""
+def transfer_memory(site: Site, quick: bool) -> TransferMemory:
+    """Run the transfers once, sampling memory ten times a second."""
     size = SIZE // 4 if quick else SIZE
     body = site.bodies.noise(size)
     site.create_bucket(BUCKET)
@@ -49,7 +49,7 @@ def transfer_memory(site: Site, quick: bool) -> Held:
         ]
         reports = [load.wait() for load in loads]
     highest = busy.highest()
-    return Held(
+    return TransferMemory(
         idle_mib=idle.highest().resident / MIB,
         highest_mib=highest.resident / MIB,
         highest_anonymous_mib=highest.anonymous / MIB,

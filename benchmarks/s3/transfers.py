@@ -1,4 +1,4 @@
-"""Paths of several requests: a multipart object up and down, and batches of deletes."""
+"""Scenarios of several requests: multipart uploads and downloads, and batch deletes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELETED_BYTES: Final = 4 * 1024
 
 
 def upload(site: Site, path: str, parts: int, signing: Signing) -> Report:
-    """Create, send the parts over 8 connections, complete; the report covers all three as one operation."""
+    """Create, upload the parts over 8 connections, and complete; reported as one operation."""
     begin = time.monotonic()
     upload_id = site.endpoint.call(Request("POST", path, {"uploads": ""})).element("UploadId")
     body = site.bodies.noise(PART_BYTES)
@@ -65,72 +65,66 @@ class MultipartUpload:
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
         """Nothing: the bucket starts empty."""
 
     def check(self, site: Site, signing: Signing) -> None:
-        """A two-part object comes back whole."""
+        """GET returns a two-part object."""
         path = f"/{self.bucket}/checked"
         upload(site, path, 2, signing)
         response = site.endpoint.call(Request("GET", path))
         if response.body != site.bodies.noise(PART_BYTES).path.read_bytes() * 2:
-            raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
+            raise RuntimeError(f"wrong bytes returned. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """One object."""
         return site.measure(lambda: upload(site, f"/{self.bucket}/object", self.parts, signing))
 
 
 @dataclass(frozen=True, slots=True)
 class MultipartDownload:
-    """One multipart object as ranges of 16 MiB, 8 at a time."""
+    """One multipart object in ranges of 16 MiB, 8 at a time."""
 
     parts: int
     name: str = "multipart-down"
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
-        """The object."""
         report = upload(site, f"/{self.bucket}/object", self.parts, Signing.HEADER)
         if report.errors:
             raise RuntimeError(f"set-up failed. errors={report.errors}")
 
     def check(self, site: Site, signing: Signing) -> None:
-        """The last range holds the bytes of its part."""
+        """The last range has the bytes of its part."""
         response = site.endpoint.call(_ranges(f"/{self.bucket}/object", self.parts)[-1], signing)
         if hashlib.sha256(response.body).hexdigest() != site.bodies.noise(PART_BYTES).sha256:
-            raise RuntimeError(f"wrong bytes came back. server={site.server.recipe.name} scenario={self.name}")
+            raise RuntimeError(f"wrong bytes returned. server={site.server.recipe.name} scenario={self.name}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """One object."""
         requests = _ranges(f"/{self.bucket}/object", self.parts)
         return site.measure(lambda: _as_one(site.tool.run(site.endpoint, requests, signing)))
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBatches:
-    """DeleteObjects of 1,000 existing 4 KiB objects each, all batches at once."""
+    """DeleteObjects of 1,000 existing 4 KiB objects each, all batches concurrently."""
 
     batches: int
     name: str = "delete-1000"
 
     @property
     def bucket(self) -> str:
-        """Its own."""
         return self.name
 
     def prepare(self, site: Site) -> None:
-        """Nothing: each round seeds what it deletes."""
+        """Nothing: each round creates the objects that it deletes."""
 
     def check(self, site: Site, signing: Signing) -> None:
-        """A deleted batch is gone."""
+        """Deleted objects are not listed."""
         self._seed(site, 1)
         site.endpoint.call(self._batch(site, 0), signing)
         left = site.endpoint.call(Request("GET", f"/{self.bucket}", {"list-type": "2"})).count("Contents")
@@ -138,7 +132,7 @@ class DeleteBatches:
             raise RuntimeError(f"deleted objects are listed. server={site.server.recipe.name} left={left}")
 
     def round(self, site: Site, signing: Signing, number: int, seconds: float) -> Sample:
-        """Seed, then delete everything once; only the deletes are measured."""
+        """Create the objects, then delete all of them; only the deletes are measured."""
         self._seed(site, self.batches)
         requests = [self._batch(site, batch) for batch in range(self.batches)]
         return site.measure(lambda: site.tool.run(site.endpoint, requests, signing))

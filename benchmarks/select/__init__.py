@@ -1,1 +1,1 @@
-"""Select beside MinIO's, and beside DuckDB on the same file."""
+"""Benchmarks of S3 Select against MinIO, and against DuckDB on the same files."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.select`: request the questions, print the table, keep the results."""
+"""`python -m benchmarks.select`: runs the queries and saves the results."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ SIZE_MIB, QUICK_SIZE_MIB = 1024, 64
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     names = [scenario.name for scenario in SCENARIOS]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.select", description="Select beside its peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.select", description="Benchmarks S3 Select against MinIO and DuckDB."
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"some of: {', '.join(names)}")
     parser.add_argument("--rounds", type=int, help="rounds of each (3; quick: 1)")
     parser.add_argument("--alone", action="store_true", help="without MinIO")
-    parser.add_argument("--quick", action="store_true", help="smaller objects; not kept in RESULTS.md")
-    parser.add_argument("--folder", type=Path, help="where everything is kept (default: the cache folder)")
+    parser.add_argument("--quick", action="store_true", help="smaller objects; not saved in RESULTS.md")
+    parser.add_argument("--folder", type=Path, help="where data is stored (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for."""
+    """Run the chosen queries."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds = options.rounds or (1 if options.quick else 3)
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         report_progress(circumstances.describe())
         needed = {scenario.object for scenario in wanted}
-        _make(folder, (QUICK_SIZE_MIB if options.quick else SIZE_MIB) * objects.MIB, needed)
+        _create_objects(folder, (QUICK_SIZE_MIB if options.quick else SIZE_MIB) * objects.MIB, needed)
         running = [stack.enter_context(servers.running(recipe, folder / recipe.name)) for recipe in recipes]
         for server in running:
             store(client_of(server), folder, needed)
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         return save("select-compare", circumstances, compared, table(compared))
 
 
-def _make(folder: Path, size: int, wanted: set[str]) -> None:
+def _create_objects(folder: Path, size: int, wanted: set[str]) -> None:
     if wanted & {"rows.csv", "rows.csv.gz"}:
         objects.csv_object(folder / "rows.csv", size)
     if "rows.csv.gz" in wanted:

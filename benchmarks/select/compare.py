@@ -1,4 +1,4 @@
-"""Each question asked of each in turn, A B C A B C…; the answers have to be the same."""
+"""Runs each query on each system in turn (A B C A B C…); the results must be equal."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from lakebed.core.secrets import Secret
 
 BUCKET: Final = "select"
 GOAL_MIB: Final = 300
-AT_A_TIME: Final = 4
-"""Objects that are asked at the same time."""
+CONCURRENT_OBJECTS: Final = 4
+"""Objects that are queried concurrently."""
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """One question: seconds of each, medians over the rounds."""
+class Comparison(msgspec.Struct, frozen=True):
+    """One query: seconds on each system, medians over the rounds."""
 
     name: str
     title: str
@@ -38,12 +38,12 @@ class Compared(msgspec.Struct, frozen=True):
     minio_seconds: float | None
     duckdb_seconds: float
     highest_mib: float
-    """Resident memory of our largest process while it was answered."""
+    """Resident memory of Lakebed's largest process during the query."""
     goals: tuple[float | None, float | None]
 
 
 def client_of(server: Server) -> Any:  # boto3 has no types
-    """A client of S3 for a server."""
+    """Create an S3 client of a server."""
     return boto3.client(
         "s3",
         endpoint_url=f"http://{server.address}",
@@ -55,7 +55,7 @@ def client_of(server: Server) -> Any:  # boto3 has no types
 
 
 def store(client: Any, folder: Path, names: set[str]) -> None:
-    """Put the objects, as clients put large ones: in parts."""
+    """Upload the objects, in parts as clients upload large ones."""
     client.create_bucket(Bucket=BUCKET)
     for name in sorted(names):
         for path in files_of(folder, name):
@@ -63,12 +63,12 @@ def store(client: Any, folder: Path, names: set[str]) -> None:
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
-    """The file of that name, or those in the folder of that name."""
+    """The file of that name, or the files of the folder of that name."""
     return sorted((folder / name).iterdir()) if name.endswith("/") else [folder / name]
 
 
 def select(client: Any, scenario: Scenario, key: str) -> bytes:
-    """The records that a server answers with."""
+    """Return the records of a SelectObjectContent response."""
     response = client.select_object_content(
         Bucket=BUCKET,
         Key=key,
@@ -83,37 +83,37 @@ def select(client: Any, scenario: Scenario, key: str) -> bytes:
             parts.append(event["Records"]["Payload"])
         ended = ended or "End" in event
     if not ended:
-        raise RuntimeError(f"the response did not end. scenario={scenario.name}")
+        raise RuntimeError(f"incomplete response. scenario={scenario.name}")
     return b"".join(parts)
 
 
 def select_each(client: Any, folder: Path, scenario: Scenario) -> bytes:
-    """The same of each object of a folder, some at a time."""
+    """Query each object of a folder, several concurrently."""
     keys = [str(path.relative_to(folder)) for path in files_of(folder, scenario.object)]
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(CONCURRENT_OBJECTS) as pool:
         return b"".join(pool.map(lambda key: select(client, scenario, key), keys))
 
 
 def select_prefix(access: ServerAccess, scenario: Scenario) -> bytes:
-    """The same of all objects of a folder at once: our own way, of which S3 has none."""
+    """Query all objects of a folder in one request, which only Lakebed has."""
     with LakebedClient(access=access) as client:
         return b"".join(client.selects.run_prefix(BUCKET, scenario.object, scenario.ours, scenario.read, CSV_OUT))
 
 
 def warm_up(server: Server, folder: Path) -> None:
-    """Let each worker load what selects need: it does with the first, which is not what is measured."""
+    """Let each worker load the query engine, which happens with its first query."""
     small = folder / "warm.csv"
     small.write_bytes(b"1\n")
     client = client_of(server)
     client.upload_file(str(small), BUCKET, small.name)
-    question = Scenario("warm", "", small.name, {"CSV": {}}, "SELECT * FROM S3Object", "")
+    query = Scenario("warm", "", small.name, {"CSV": {}}, "SELECT * FROM S3Object", "")
     with ThreadPoolExecutor(2 * WORKERS) as pool:
         for _ in range(2):
-            list(pool.map(lambda _: select(client_of(server), question, small.name), range(2 * WORKERS)))
+            list(pool.map(lambda _: select(client_of(server), query, small.name), range(2 * WORKERS)))
 
 
 def query_duckdb(folder: Path, scenario: Scenario) -> bytes:
-    """What DuckDB answers, written as CSV."""
+    """Return DuckDB's result as CSV."""
     target = folder / "duckdb.csv"
     connection = duckdb.connect(config={"threads": WORKERS})
     try:
@@ -125,7 +125,7 @@ def query_duckdb(folder: Path, scenario: Scenario) -> bytes:
 
 
 def is_same(response: bytes, expected: bytes) -> bool:
-    """Whether both are the same records, in any order, numbers written in any way."""
+    """Whether both have the same records, in any order and number format."""
     if response == expected:
         return True
     found, wanted = sorted(response.splitlines()), sorted(expected.splitlines())
@@ -143,24 +143,24 @@ def _value(field: bytes) -> float | bytes:
         return field
 
 
-def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario, rounds: int) -> Compared:
-    """Request a question so many times. Raises RuntimeError if the answers differ."""
+def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario, rounds: int) -> Comparison:
+    """Run a query `rounds` times. Raises RuntimeError if the results differ."""
     client = client_of(ours)
-    contenders: dict[str, Callable[[], bytes]] = {"lakebed": lambda: select_each(client, folder, scenario)}
+    systems: dict[str, Callable[[], bytes]] = {"lakebed": lambda: select_each(client, folder, scenario)}
     if scenario.as_one:
         access = ServerAccess(
             f"http://{ours.address}", ours.credentials.access_key, Secret(ours.credentials.secret_key)
         )
-        contenders["lakebed"] = lambda: select_prefix(access, scenario)
+        systems["lakebed"] = lambda: select_prefix(access, scenario)
     if peer is not None:
         other = client_of(peer)
-        contenders["minio"] = lambda: select_each(other, folder, scenario)
-    contenders["duckdb"] = lambda: query_duckdb(folder, scenario)
-    expected = contenders["lakebed"]()
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        systems["minio"] = lambda: select_each(other, folder, scenario)
+    systems["duckdb"] = lambda: query_duckdb(folder, scenario)
+    expected = systems["lakebed"]()
+    seconds: dict[str, list[float]] = {name: [] for name in systems}
     highest = 0
     for _ in range(rounds):
-        for name, query in contenders.items():
+        for name, query in systems.items():
             with MemoryWatch(ours.pid) as watch:
                 begin = time.monotonic()
                 response = query()
@@ -169,11 +169,11 @@ def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario,
                 highest = max(highest, watch.highest().resident)
             if not is_same(response, expected):
                 raise RuntimeError(
-                    f"the answers differ. scenario={scenario.name} contender={name} "
+                    f"results differ. scenario={scenario.name} system={name} "
                     f"found={response[:200]!r} expected={expected[:200]!r}"
                 )
     medians = {name: statistics.median(times) for name, times in seconds.items()}
-    return Compared(
+    return Comparison(
         scenario.name,
         scenario.title,
         sum(path.stat().st_size for path in files_of(folder, scenario.object)) / MIB,
@@ -185,8 +185,7 @@ def compare(ours: Server, peer: Server | None, folder: Path, scenario: Scenario,
     )
 
 
-def table(results: list[Compared]) -> Table:
-    """The results as a table."""
+def table(results: list[Comparison]) -> Table:
     lines = []
     for each in results:
         ratios = [
@@ -212,7 +211,7 @@ def table(results: list[Compared]) -> Table:
             ]
         )
     columns = [
-        *("question", "object MiB", "Lakebed s", "MinIO s", "DuckDB s", "× MinIO", "× DuckDB"),
+        *("query", "object MiB", "Lakebed s", "MinIO s", "DuckDB s", "× MinIO", "× DuckDB"),
         *("our memory MiB", "goal", "met"),
     ]
-    return Table("Select (medians of the rounds; × is how many times as fast we are)", columns, lines)
+    return Table("Select (medians of the rounds; × is Lakebed's speed relative to the peer)", columns, lines)

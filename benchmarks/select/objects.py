@@ -1,4 +1,4 @@
-"""The objects that are selected from: rows of the same kind in each format, as many as make its size."""
+"""The queried objects: the same kind of rows in each format, up to a given size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LETTERS: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 
 
 def csv_object(path: Path, size: int) -> None:
-    """So many bytes of CSV, with a header."""
+    """Write so many bytes of CSV, with a header."""
     chunk = 0
     with path.open("wb") as file:
         while file.tell() < size:
@@ -31,13 +31,13 @@ def csv_object(path: Path, size: int) -> None:
 
 
 def gzip_object(path: Path, source: Path) -> None:
-    """The same, compressed as a whole."""
+    """Compress a file with gzip."""
     with source.open("rb") as plain, gzip.open(path, "wb", compresslevel=1) as packed:
         shutil.copyfileobj(plain, packed, MIB)
 
 
 def json_object(path: Path, size: int) -> None:
-    """So many bytes of lines of JSON."""
+    """Write so many bytes of JSON lines."""
     chunk = 0
     with path.open("wb") as file:
         while file.tell() < size:
@@ -54,7 +54,7 @@ def json_object(path: Path, size: int) -> None:
 
 
 def parquet_object(path: Path, size: int) -> None:
-    """So many bytes of Parquet, in row groups of a hundred thousand."""
+    """Write so many bytes of Parquet, in row groups of 100,000."""
     chunk = 0
     with path.open("wb") as file, parquet.ParquetWriter(file, _rows(0).schema) as writer:
         while file.tell() < size:
@@ -63,7 +63,7 @@ def parquet_object(path: Path, size: int) -> None:
 
 
 def small_objects(folder: Path) -> None:
-    """A thousand of CSV, of some KiB each."""
+    """Write a thousand CSV files of some KiB each."""
     folder.mkdir()
     for number in range(SMALL_OBJECTS):
         with (folder / f"{number:04}.csv").open("wb") as file:
@@ -72,7 +72,7 @@ def small_objects(folder: Path) -> None:
 
 def _rows(chunk: int, count: int = _CHUNK_ROWS) -> pa.Table:
     numbers = np.arange(chunk * count, (chunk + 1) * count, dtype=np.int64)
-    # Text that does not compress: what is stored is as large as what is read.
+    # Text that does not compress, so that stored and read sizes are equal.
     letters = _LETTERS[np.random.default_rng(chunk).integers(0, len(_LETTERS), count * _TEXT_BYTES)]
     offsets = np.arange(0, (count + 1) * _TEXT_BYTES, _TEXT_BYTES, dtype=np.int32)
     return pa.table(

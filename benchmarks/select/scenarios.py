@@ -1,4 +1,4 @@
-"""What is options, of which object, in the words of each."""
+"""The queries: their objects, and their SQL for each system."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ SMALL: Final = "small/"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One question."""
+    """One query."""
 
     name: str
     title: str
     object: str
-    """The name of the file, and of the key; with a `/` at its end, of a folder of them, each of which is options."""
+    """The file name and key; with a trailing `/`, a folder of objects that are all queried."""
     read: dict[str, Any]
     """The input serialization."""
     ours: str
     theirs: str
-    """The same for DuckDB, with `{}` for the file."""
+    """The SQL for DuckDB, with `{}` for the file."""
     goals: tuple[float | None, float | None] = (None, None)
-    """At least so many times as fast as MinIO, and as DuckDB."""
+    """Minimum speed relative to MinIO and to DuckDB."""
     as_one: bool = False
-    """Whether we request all objects of a folder at once; MinIO is asked for each, for want of another way."""
+    """Whether Lakebed queries all objects of a folder in one request; MinIO requires one for each."""
 
 
 SCENARIOS: Final = (
@@ -50,7 +50,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "parquet-aggregate",
-        "Parquet, count, sum, least and most",
+        "Parquet, count, sum, min and max",
         "rows.parquet",
         {"Parquet": {}},
         "SELECT COUNT(*), SUM(s.amount), MIN(s.price), MAX(s.price) FROM S3Object s",
@@ -70,7 +70,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "small-objects-each",
-        "the same, with a request for each of them",
+        "the same, one request per object",
         SMALL,
         CSV,
         "SELECT s.id, s.word FROM S3Object s WHERE CAST(s.amount AS INT) > 900000",

@@ -1,1 +1,1 @@
-"""Streams beside Apache Fluss: the same clients, the same rows, the same acknowledgements."""
+"""Benchmarks of streams against Apache Fluss: same clients, same rows, same acknowledgements."""

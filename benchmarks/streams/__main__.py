@@ -1,4 +1,4 @@
-"""`python -m benchmarks.streams`: streams beside Apache Fluss, many keys, the cost of upload before acks."""
+"""`python -m benchmarks.streams`: streams against Apache Fluss, many keys, and the cost of ack_after_upload."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ PARTS = ("compare", "keys", "durability")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of: {', '.join(PARTS)} (all)")
     parser.add_argument("--rounds", type=int, help="rounds of each (5; quick: 1)")
     parser.add_argument(
-        "--rows", type=int, help="rows of a log, with pyfluss five times (2,000,000; quick: 200,000); of keys a quarter"
+        "--rows",
+        type=int,
+        help="rows of a log (2,000,000; quick: 200,000); pyfluss appends five times as many, KV tables have a quarter",
     )
-    parser.add_argument("--keys", type=int, help="how many are many (10,000,000; quick: 1,000,000)")
-    parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")
-    parser.add_argument("--alone", action="store_true", help="our server without the peer")
-    parser.add_argument("--without-java", action="store_true", help="pyfluss alone")
+    parser.add_argument("--keys", type=int, help="keys of the KV table (10,000,000; quick: 1,000,000)")
+    parser.add_argument("--quick", action="store_true", help="short run; not saved in RESULTS.md")
+    parser.add_argument("--alone", action="store_true", help="Lakebed without Fluss")
+    parser.add_argument("--without-java", action="store_true", help="without the Java client")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: the cache folder)")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
@@ -40,7 +41,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was asked for; 1 when a goal is missed."""
+    """Run the chosen parts; 1 if a goal is missed."""
     options = parse(arguments)
     status = 0
     with work_folder("streams", options.folder) as folder:

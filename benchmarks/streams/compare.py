@@ -1,4 +1,4 @@
-"""The same clients on each server in turn, round by round: speeds, latencies, what a server takes for it."""
+"""Runs the same clients on each server in turn: speeds, latencies, and the server's resources."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from benchmarks.streams.peers import StreamSite
 from benchmarks.table import Table
 
 GOALS: Final = {"append": 2.0, "scan": 2.0, "java-append": 2.0, "java-scan-log": 2.0}
-"""How many times the peer's speed we want to be; of all others once."""
+"""Minimum speed relative to the peer; 1 for all other paths."""
 
 CEILINGS: Final = ("append-acks-0", "java-append-acks-0")
-"""What the client can do, whoever is on the other side."""
+"""The client's own limit, whatever the server."""
 
 SPEED: Final = "rows/s"
 CLIENT: Final = "rows/s of the client's processor time"
@@ -39,12 +39,12 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def compare(sites: Sequence[StreamSite], loads: Mapping[str, tuple[Sequence[str], int]], rounds: int) -> list[Measured]:
-    """Have every load, a command and how many rows it is told, run on every site, A B B A."""
+    """Run every load, a command and its number of rows, on every site, in the order A B B A."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for turn in range(rounds):
         for load, (command, rows) in loads.items():
             for site in sites if turn % 2 == 0 else reversed(sites):
-                os.sync()  # or what one server has not synced is written while the next is measured
+                os.sync()  # unwritten pages of one server must not slow the next
                 report_progress(f"round {turn + 1}: {load} on {site.name}")
                 before = site.cpu_seconds()
                 for path, unit, value in _run(command, site, rows):
@@ -59,7 +59,7 @@ def compare(sites: Sequence[StreamSite], loads: Mapping[str, tuple[Sequence[str]
 
 
 def _run(command: Sequence[str], site: StreamSite, rows: int) -> list[tuple[str, str, float]]:
-    """What a load said that it measured."""
+    """Parse the measurements that a load prints."""
     done = subprocess.run([*command, site.address, str(rows), *site.credentials], stdout=subprocess.PIPE, check=True)
     found = []
     for line in done.stdout.decode().splitlines():
@@ -75,7 +75,7 @@ def _run(command: Sequence[str], site: StreamSite, rows: int) -> list[tuple[str,
 
 
 def table(measured: Sequence[Measured], servers: Sequence[str]) -> tuple[Table, bool]:
-    """All of it with ratios, speeds first; and whether a goal is missed."""
+    """Format the results with ratios, speeds first; also returns whether a goal is missed."""
     medians = {(each.path, each.unit, each.server): each.median for each in measured}
     kinds = list(dict.fromkeys((each.path, each.unit) for each in measured))
     lines, is_missed = [], False
@@ -89,10 +89,10 @@ def table(measured: Sequence[Measured], servers: Sequence[str]) -> tuple[Table, 
         lines.append([f"{path} ({unit})", *cells, *compared, "" if goal is None else f"{goal:g}"])
     columns = ["path", *servers, *(["ratio"] if len(servers) > 1 else []), "goal"]
     notes = [
-        "A ratio of more than 1 is in our favour: of speeds ours to the peer's, of everything else the peer's to ours.",
-        "A path without a figure is one that the server does not have: Fluss 0.9.1 has no scans by cursor.",
-        "Whatever the server does, a client is hardly faster than what it does itself lets it be: its processor time.",
-        "An append is acknowledged by us when it is synced, by Fluss when it is written: latencies have no goal.",
+        "A ratio above 1 favours Lakebed: its speed divided by the peer's, or the peer's time or memory by Lakebed's.",
+        "A path without a figure is not supported by the server: Fluss 0.9.1 has no scans by cursor.",
+        "The client's own processor time limits its speed, whatever the server.",
+        "Lakebed acknowledges an append when it is synced, Fluss when it is written: latencies have no goal.",
     ]
     return Table("Streams", columns, lines, notes), is_missed
 

@@ -1,8 +1,8 @@
-"""What it costs to acknowledge records only once the object store has them (`streams.ack_after_upload`).
+"""The cost of acknowledging records after their upload to the object store (`streams.ack_after_upload`).
 
-One stream server with an S3 store behind it, a second server of ours on the same disk, is measured with and without.
-A real store answers a PUT later or sooner than that one: so the time of a PUT alone is measured beside, of the same
-bytes to the same store. What the setting adds to an append is one such PUT.
+A stream server with an S3 store, which is a second Lakebed on the same disk, is measured with and without the
+setting. The setting adds about one PUT to an append, so a PUT of the same bytes alone is measured too: other stores
+take more or less time for it.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ T = TypeVar("T")
 BATCH_BYTES: Final = 10_000
 WRITERS: Final = 16
 _BUCKET: Final = "bytes"
-_PATIENCE_SECONDS: Final = 60.0
+_TIMEOUT_SECONDS: Final = 60.0
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Appends of 10 kB, each answered before the next of its writer."""
+    """Appends of 10 kB; each writer waits for one before the next."""
 
     alone_ms: float
-    """The median, of one writer."""
+    """Median of one writer."""
     alone_p99_ms: float
     together_ms: float
-    """The median, of sixteen writers to one bucket."""
+    """Median of sixteen writers to one bucket."""
     together_a_second: float
     appends_an_upload: float
-    """How many of sixteen writers shared one PUT; 0 where there was none."""
+    """Appends of sixteen writers in one PUT; 0 without uploads."""
     rows_a_second: float
-    """Of pyfluss, which sends large batches and several at a time."""
+    """Of pyfluss, which sends large batches and pipelines them."""
 
 
 class Durability(msgspec.Struct, frozen=True):
-    """What was found in each round."""
+    """Results by round."""
 
     put_ms: list[float]
-    """Of a PUT of such a batch to the object store, alone."""
+    """A PUT of such a batch to the object store, alone."""
     from_disk: list[Acknowledged]
     uploaded: list[Acknowledged]
 
 
 def measure(folder: Path, rounds: int, appends: int, rows: int) -> tuple[StreamSite, Durability]:
-    """Measure with and without, in turn."""
+    """Measure with and without the setting, in turn."""
     found = Durability([], [], [])
     with peers.object_store(folder / "store") as endpoint:
         store = boto3.client(
@@ -83,18 +83,18 @@ def measure(folder: Path, rounds: int, appends: int, rows: int) -> tuple[StreamS
                 for number in range(appends // 4)
             ]
             found.put_ms.append(statistics.median(puts))
-            for is_uploaded, kept in ((False, found.from_disk), (True, found.uploaded)):
+            for is_uploaded, results in ((False, found.from_disk), (True, found.uploaded)):
                 flags = [f"--set=streams.ack_after_upload={str(is_uploaded).lower()}"]
                 flags += [f"--set=storage.s3.prefix=round-{at}-{is_uploaded}", *_store_flags(endpoint)]
                 with peers.lakebed(folder / f"{at}-{is_uploaded}", *flags, store_secret=SECRET) as site:
-                    pieces = _Pieces(store, f"round-{at}-{is_uploaded}/streams/log/")
-                    kept.append(asyncio.run(_acknowledged(site, pieces, appends, rows)))
-                report_progress(f"uploaded={is_uploaded} {kept[-1]} put_ms={found.put_ms[-1]:.2f}")
+                    uploads_of = _TailUploads(store, f"round-{at}-{is_uploaded}/streams/log/")
+                    results.append(asyncio.run(_acknowledged(site, uploads_of, appends, rows)))
+                report_progress(f"uploaded={is_uploaded} {results[-1]} put_ms={found.put_ms[-1]:.2f}")
     return site, found
 
 
 def table(found: Durability) -> Table:
-    """The medians of the rounds, beside each other."""
+    """Format the medians of the rounds."""
     figures: Sequence[tuple[str, Callable[[Acknowledged], float], str]] = (
         ("one writer, median ms", lambda each: each.alone_ms, ".2f"),
         ("one writer, 99th percentile ms", lambda each: each.alone_p99_ms, ".2f"),
@@ -113,19 +113,19 @@ def table(found: Durability) -> Table:
         ("append of 10 kB, acks = -1", "from the disk", "after upload"),
         rows,
         (
-            "The object store is a Lakebed server on the same machine and disk: it takes processor time and syncs from "
-            "the server that is measured. With another store, an append takes more or less by what a PUT takes there.",
+            "The object store is a Lakebed server on the same machine and disk: it shares them with the measured "
+            "server. With another store, the difference is about the time of a PUT there.",
         ),
     )
 
 
 def _store_flags(endpoint: str) -> list[str]:
-    said = {"kind": "s3", "s3.bucket": _BUCKET, "s3.endpoint": endpoint, "s3.allow_http": "true"}
-    return [f"--set=storage.{name}={value}" for name, value in (said | {"s3.access_key_id": USER}).items()]
+    settings = {"kind": "s3", "s3.bucket": _BUCKET, "s3.endpoint": endpoint, "s3.allow_http": "true"}
+    return [f"--set=storage.{name}={value}" for name, value in (settings | {"s3.access_key_id": USER}).items()]
 
 
-class _Pieces:
-    """Uploads of groups: each is an object, until its segment is sealed."""
+class _TailUploads:
+    """Counts uploads of a log's tail: each is an object until its segment is sealed."""
 
     def __init__(self, store: object, prefix: str) -> None:
         self._store = store
@@ -136,7 +136,7 @@ class _Pieces:
         return sum("/tail/" in each["Key"] for page in pages for each in page.get("Contents", ()))
 
 
-async def _acknowledged(site: StreamSite, pieces: _Pieces, appends: int, rows: int) -> Acknowledged:
+async def _acknowledged(site: StreamSite, uploads_of: _TailUploads, appends: int, rows: int) -> Acknowledged:
     connection = await fluss.FlussConnection.create(config(site.address, *site.credentials))
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
     tables = []
@@ -146,11 +146,11 @@ async def _acknowledged(site: StreamSite, pieces: _Pieces, appends: int, rows: i
         tables.append(await connection.get_table(path))
     table_id = tables[0].get_table_info().table_id
     alone = await asyncio.to_thread(_append, site, table_id, 1, appends)
-    before = pieces.count()
+    before = uploads_of.count()
     began = time.monotonic()
     together = await asyncio.to_thread(_append, site, table_id, WRITERS, appends // 4)
     seconds = time.monotonic() - began
-    uploads = pieces.count() - before
+    uploads = uploads_of.count() - before
     batch = pa.record_batch({"id": range(10_000), "name": [f"name {at}" for at in range(10_000)]}, schema=schema)
     began_bulk = time.monotonic()
     writer = tables[1].new_append().create_writer()
@@ -170,19 +170,19 @@ async def _acknowledged(site: StreamSite, pieces: _Pieces, appends: int, rows: i
 
 
 def _append(site: StreamSite, table_id: int, writers: int, count: int) -> list[float]:
-    """Milliseconds of each append, of so many writers at once that each wait for their answers."""
+    """Return the milliseconds of each append, of concurrent writers that each wait for their responses."""
     found: list[float] = []
     records = write_batch(bytes(BATCH_BYTES), 1, schema_id=1)
     request = write_fields({1: -1, 2: table_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
 
     def write() -> None:
         host, _, port = site.address.rpartition(":")
-        connection = StreamConnection(host, int(port), USER, Secret(SECRET), _PATIENCE_SECONDS)
+        connection = StreamConnection(host, int(port), USER, Secret(SECRET), _TIMEOUT_SECONDS)
         try:
-            own = [_timed(lambda call: _check(connection.call(call, request)), 1014) for _ in range(count)]
+            durations = [_timed(lambda call: _check(connection.call(call, request)), 1014) for _ in range(count)]
         finally:
             connection.close()
-        found.extend(own)
+        found.extend(durations)
 
     threads = [threading.Thread(target=write) for _ in range(writers)]
     for thread in threads:
@@ -190,14 +190,14 @@ def _append(site: StreamSite, table_id: int, writers: int, count: int) -> list[f
     for thread in threads:
         thread.join()
     if len(found) != writers * count:
-        raise RuntimeError(f"not all appends were answered. expected={writers * count} found={len(found)}")
+        raise RuntimeError(f"missing responses to appends. expected={writers * count} found={len(found)}")
     return found
 
 
 def _check(response: Fields) -> None:
     (bucket,) = messages(response, 1)
     if number(bucket, 3):
-        raise RuntimeError(f"an append was refused. error={number(bucket, 3)}")
+        raise RuntimeError(f"append failed. error={number(bucket, 3)}")
 
 
 def _timed(work: Callable[[T], object], argument: T) -> float:

@@ -1,4 +1,4 @@
-"""A table of ten million keys: how fast it is filled, what memory that takes, and how soon it is there after an end."""
+"""A KV table of ten million keys: speed of filling, memory, and time until it is available after a restart."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from benchmarks.table import Table
 
 RESTART_SECONDS: Final = 5.0
 FLAT: Final = 1.1
-"""How much more memory there may be at the end than halfway."""
+"""Maximum memory at the end relative to halfway."""
 
-_PATIENCE_SECONDS: Final = 120.0
-_WAIT_SECONDS: Final = 0.05
+_TIMEOUT_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.05
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """The server when it had so many keys."""
+    """The server with so many keys."""
 
     keys: int
     seconds: float
@@ -35,26 +35,24 @@ class Filled(msgspec.Struct, frozen=True):
 
 
 class Restarted(msgspec.Struct, frozen=True):
-    """A server from its start to the first lookup."""
+    """From the start of a server to the first lookup."""
 
     seconds: float
     cpu_seconds: float
-    """Of all its processes, whatever else the machine did."""
+    """Of all its processes."""
 
 
 class ManyKeys(msgspec.Struct, frozen=True):
-    """What was found."""
-
     filled: list[Filled]
     lookups_a_second: float
     resident_after_lookups_bytes: int
     stopped: Restarted
-    """Of a server that had been stopped."""
+    """After an orderly stop."""
     killed: Restarted
 
 
 def measure(folder: Path, count: int) -> tuple[StreamSite, ManyKeys]:
-    """Fill a table, look keys up, and begin again twice."""
+    """Fill a table, look keys up, and restart twice: after a stop and after a kill."""
     program = programs.load_program()
     with peers.lakebed(folder) as site:
         report_progress(f"filling {count:,} keys")
@@ -66,7 +64,7 @@ def measure(folder: Path, count: int) -> tuple[StreamSite, ManyKeys]:
     with peers.lakebed(folder) as site:
         stopped = _restarted(site, count, began)
         report_progress(f"stopped: {stopped}")
-        # So that there is something that the kill takes from memory.
+        # Unflushed changes, which the kill loses from memory.
         _fill([*program, "change"], site, count)
         site.kill()
     began = time.monotonic()
@@ -77,7 +75,7 @@ def measure(folder: Path, count: int) -> tuple[StreamSite, ManyKeys]:
 
 
 def table(found: ManyKeys) -> tuple[Table, bool]:
-    """All of it with the goals; and whether one is missed."""
+    """Format the results with goals; also returns whether one is missed."""
     last = found.filled[-1]
     half = found.filled[(len(found.filled) - 1) // 2]
     growth = last.resident_bytes / half.resident_bytes
@@ -86,7 +84,7 @@ def table(found: ManyKeys) -> tuple[Table, bool]:
         [f"memory with {each.keys:,} keys, MiB", f"{each.resident_bytes >> 20:,}", "", ""] for each in found.filled
     ]
     lines += [
-        [f"memory beside that with {half.keys:,}", f"{growth:.2f}", f"≤ {FLAT:g}", _met(goals[0])],
+        [f"memory relative to {half.keys:,} keys", f"{growth:.2f}", f"≤ {FLAT:g}", _met(goals[0])],
         ["keys filled a second", f"{last.keys / last.seconds:,.0f}", "", ""],
         ["lookups a second", f"{found.lookups_a_second:,.0f}", "", ""],
         ["memory after lookups, MiB", f"{found.resident_after_lookups_bytes >> 20:,}", "", ""],
@@ -103,10 +101,10 @@ def _met(is_met: bool) -> str:
 
 
 def _fill(command: Sequence[str], site: StreamSite, count: int) -> list[Filled]:
-    """Have keys put, and see what memory there is whenever the client tells of another million."""
+    """Write keys; read memory whenever the client reports another million."""
     filled = []
-    words = [*command, site.address, str(count), *site.credentials]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as client:
+    arguments = [*command, site.address, str(count), *site.credentials]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as client:
         for line in client.stdout or ():
             match line.split():
                 case ["done", _, keys, seconds, _]:
@@ -120,10 +118,10 @@ def _fill(command: Sequence[str], site: StreamSite, count: int) -> list[Filled]:
 
 
 def _find(command: Sequence[str], site: StreamSite, count: int) -> float:
-    """Lookups a second of keys anywhere among so many."""
-    words = [*command, site.address, str(count), *site.credentials]
-    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    return int(said[2]) / float(said[3])
+    """Return lookups a second of random keys."""
+    arguments = [*command, site.address, str(count), *site.credentials]
+    output = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return int(output[2]) / float(output[3])
 
 
 def _restarted(site: StreamSite, count: int, began: float) -> Restarted:
@@ -132,8 +130,8 @@ def _restarted(site: StreamSite, count: int, began: float) -> Restarted:
 
 
 async def _first_lookup(site: StreamSite, count: int) -> float:
-    """When the first key was found."""
-    until = time.monotonic() + _PATIENCE_SECONDS
+    """Return the time of the first successful lookup."""
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while True:
         try:
             connection = await fluss.FlussConnection.create(config(site.address, *site.credentials))
@@ -142,10 +140,10 @@ async def _first_lookup(site: StreamSite, count: int) -> float:
         except fluss.FlussError:
             if time.monotonic() > until:
                 raise
-            await asyncio.sleep(_WAIT_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             continue
         if row is None:
-            raise AssertionError("a key is gone")
+            raise AssertionError("key not found")
         at = time.monotonic()
         await connection.close()
         return at

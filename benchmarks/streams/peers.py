@@ -1,4 +1,4 @@
-"""The servers under test: ours with streams, and Fluss as three processes, all on one disk."""
+"""The servers under test: Lakebed with streams, and Fluss as three processes, on one disk."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from benchmarks.servers import free_port
 from benchmarks.streams import programs
 
 USER: Final = "streams-bench"
-SECRET: Final = "streams-bench-secret"  # of a server that listens on the loopback alone, for minutes
-_PATIENCE_SECONDS: Final = 90.0
-_OPENED: Final = ("java.nio", "sun.nio.ch", "java.lang", "java.util")
+SECRET: Final = "streams-bench-secret"  # of a short-lived server on the loopback interface
+_TIMEOUT_SECONDS: Final = 90.0
+_OPEN_PACKAGES: Final = ("java.nio", "sun.nio.ch", "java.lang", "java.util")
 _ZOOKEEPER: Final = "org.apache.fluss.shaded.zookeeper3.org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _COORDINATOR: Final = "org.apache.fluss.server.coordinator.CoordinatorServer"
 _TABLETS: Final = "org.apache.fluss.server.tablet.TabletServer"
@@ -29,7 +29,7 @@ _TABLETS: Final = "org.apache.fluss.server.tablet.TabletServer"
 
 @dataclass(frozen=True, slots=True)
 class StreamSite:
-    """A running server of streams."""
+    """A running stream server."""
 
     name: str
     version: str
@@ -39,16 +39,16 @@ class StreamSite:
     process_ids: tuple[int, ...]
 
     def cpu_seconds(self) -> float:
-        """Processor time of all its processes so far."""
+        """Processor time of all processes so far."""
         return sum(processes.cpu_seconds(each) for each in self.process_ids)
 
     def resident_bytes(self) -> int:
-        """Memory of all its processes now."""
+        """Memory of all processes now."""
         found = [processes.memory(each) for root in self.process_ids for each in processes.family(root)]
         return sum(each.resident for each in found if each is not None)
 
     def kill(self) -> None:
-        """End all of them as a loss of power would."""
+        """Kill all processes."""
         for each in [each for root in self.process_ids for each in processes.family(root)]:
             with suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
@@ -56,7 +56,7 @@ class StreamSite:
 
 @contextmanager
 def lakebed(folder: Path, *flags: str, store_secret: str = "") -> Iterator[StreamSite]:
-    """Our server, from this checkout; `store_secret` is that of the S3 store that the flags name."""
+    """Run Lakebed from this checkout; `store_secret` is the secret key of the S3 store in `flags`."""
     from lakebed import __version__
 
     port, objects = free_port(), free_port()
@@ -71,7 +71,7 @@ def lakebed(folder: Path, *flags: str, store_secret: str = "") -> Iterator[Strea
         yield StreamSite(
             "Lakebed",
             __version__,
-            "fdatasync of the log of the bucket; batches that arrive together share it",
+            "fdatasync of the bucket's log; concurrent batches share it",
             f"127.0.0.1:{port}",
             (USER, SECRET),
             (started.pid,),
@@ -80,7 +80,7 @@ def lakebed(folder: Path, *flags: str, store_secret: str = "") -> Iterator[Strea
 
 @contextmanager
 def object_store(folder: Path) -> Iterator[str]:
-    """An S3 store for a stream server: another server of ours, with a folder; its endpoint."""
+    """Run another Lakebed as the S3 store of a stream server; its endpoint."""
     port = free_port()
     command = [sys.executable, "-m", "lakebed", "serve", "--data", str(folder), "--workers", "1"]
     command += ["--listen", f"127.0.0.1:{port}"]
@@ -93,7 +93,7 @@ def object_store(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def fluss(folder: Path) -> Iterator[StreamSite]:
-    """Fluss: ZooKeeper, a coordinator, a tablet server, with their defaults."""
+    """Run Fluss with its defaults: ZooKeeper, a coordinator and a tablet server."""
     folder.mkdir(parents=True)
     zookeeper, coordinator, tablets = free_port(), free_port(), free_port()
     (folder / "zoo.cfg").write_text(
@@ -107,7 +107,7 @@ def fluss(folder: Path) -> Iterator[StreamSite]:
             f"bind.listeners: FLUSS://127.0.0.1:{port}\ndata.dir: {folder / 'data'}\n"
             f"remote.data.dir: {folder / 'remote'}\n{others}"
         )
-    base = [programs.java(), "-Xmx2g", *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in _OPENED)]
+    base = [programs.java(), "-Xmx2g", *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in _OPEN_PACKAGES)]
     base += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{programs.server_jars()}/*"]
     with ExitStack() as stack:
         commands = {
@@ -122,7 +122,7 @@ def fluss(folder: Path) -> Iterator[StreamSite]:
         yield StreamSite(
             "Fluss",
             programs.SERVER,
-            "its defaults: written to the file of the log, which is not synced",
+            "its defaults: written to the log file, which is not synced",
             f"127.0.0.1:{coordinator}",
             (),
             tuple(each.pid for each in started),
@@ -149,8 +149,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Until it listens."""
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
             raise RuntimeError(f"server ended. status={process.returncode} command={process.args!r}")

@@ -1,4 +1,4 @@
-"""What is measured with and against: Fluss's server and its Java client, fetched once; the load program, compiled."""
+"""Fluss's server and Java client, downloaded once; the Java load program, compiled once."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from benchmarks.catalog.jars import fetched_jars, run_maven, supported_java
 
 SERVER: Final = "0.9.1-incubating"
 CLIENT: Final = "1.0.0"
-"""The newest of each that Maven Central has."""
+"""The newest versions on Maven Central."""
 
 _LOAD: Final = Path(__file__).parent / "load"
 
 
 def server_jars() -> Path:
-    """The folder with Fluss's server and all it needs."""
+    """The folder of Fluss's server and its dependencies."""
     return _fetched("fluss-server", SERVER)
 
 
 def client_jars() -> Path:
-    """The folder with Fluss's Java client."""
+    """The folder of Fluss's Java client and its dependencies."""
     return _fetched("fluss-client", CLIENT)
 
 
 def java() -> str:
-    """A Java that both run on."""
+    """A Java version that server and client support."""
     return str(supported_java())
 
 
 def load_program() -> list[str]:
-    """The command that runs the Java load; what it is to do comes behind. Compiled once for what its source is now."""
+    """Return the command of the Java load program, without its arguments; compile it if its source has changed."""
     sources = sorted(_LOAD.glob("*.java"))
     folder = CACHE / f"bench-streams-load-{_stamp(*sources)}"
     jars = f"{client_jars()}/*"
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix=".bench-streams-load-", dir=CACHE) as made:
             compiler = shutil.which("javac") or str(supported_java().with_name("javac"))
-            words = ["--release", "17", "-d", f"{made}/classes", "-cp", jars, *map(str, sources)]
-            subprocess.run([compiler, *words], check=True)
+            arguments = ["--release", "17", "-d", f"{made}/classes", "-cp", jars, *map(str, sources)]
+            subprocess.run([compiler, *arguments], check=True)
             Path(made, "classes").rename(folder)
     opens = "--add-opens=java.base/java.nio=ALL-UNNAMED"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -52,13 +52,13 @@ def load_program() -> list[str]:
 
 def _fetched(part: str, version: str) -> Path:
     def fetch(maven: str, folder: Path, repository: Path) -> None:
-        words = [f"-Dmaven.repo.local={repository}", f"-Dfluss.part={part}", f"-Dfluss.version={version}"]
+        arguments = [f"-Dmaven.repo.local={repository}", f"-Dfluss.part={part}", f"-Dfluss.version={version}"]
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-        run_maven(maven, folder, ["-f", str(_LOAD / "pom.xml"), *words, *goal])
+        run_maven(maven, folder, ["-f", str(_LOAD / "pom.xml"), *arguments, *goal])
 
     return fetched_jars(f"bench-{part}-{version}-{_stamp(_LOAD / 'pom.xml')}", fetch)
 
 
 def _stamp(*files: Path) -> str:
-    """Another for other files: what was made of them is then made anew."""
+    """A digest of the files, part of the name of what is built from them."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]

@@ -1,6 +1,6 @@
-"""What pyfluss does to a server: a line for each path, its name, rows, seconds and those of processor time.
+"""The load of pyfluss. Prints a line for each path: name, rows, seconds and seconds of processor time.
 
-Run in a process of its own.
+Runs in a separate process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import fluss
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 BATCH_ROWS = 10_000
 PASSES = 5
-"""Over all rows when a log is written: now and then the client waits for a timer of 100 ms, a third of one pass."""
+"""Appends of all rows: the client sometimes waits 100 ms for a timer, which is a third of one pass."""
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 def batch_of(first: int, count: int) -> pa.RecordBatch:
-    """Rows whose values differ, as those of people do."""
+    """Rows with realistic, distinct values."""
     numbers = range(first, first + count)
     columns = [
         pa.array(numbers, pa.int32()),
@@ -38,46 +38,46 @@ def batch_of(first: int, count: int) -> pa.RecordBatch:
 
 
 async def timed(name: str, rows: int, work: Callable[[], Awaitable[Any]]) -> None:
-    """Do it, and tell how long it took, and how long the client had a processor for it."""
+    """Run `work`; print its duration and the client's processor time."""
     began, spent = time.perf_counter(), time.process_time()
     await work()
     print("done", name, rows, time.perf_counter() - began, time.process_time() - spent, flush=True)
 
 
 def config(address: str, user: str = "", secret: str = "") -> Any:
-    """How a server is reached."""
-    said = {"bootstrap.servers": address}
+    """The client's configuration for a server."""
+    settings = {"bootstrap.servers": address}
     if user:
-        said |= {
+        settings |= {
             "security.protocol": "sasl",
             "security.sasl.mechanism": "PLAIN",
             "security.sasl.username": user,
             "security.sasl.password": secret,
         }
-    return fluss.Config(said)
+    return fluss.Config(settings)
 
 
 async def main(address: str, rows: int, user: str = "", secret: str = "") -> None:
-    """Everything, on tables of its own."""
+    """Run all paths on new tables."""
     connection = await fluss.FlussConnection.create(config(address, user, secret))
-    said = config(address, user, secret)
-    said.writer_acks = "0"
-    said.writer_enable_idempotence = False
-    unwaited = await fluss.FlussConnection.create(said)
+    settings = config(address, user, secret)
+    settings.writer_acks = "0"
+    settings.writer_enable_idempotence = False
+    acks_0 = await fluss.FlussConnection.create(settings)
     admin = connection.get_admin()
     database = f"python_load_{time.time_ns()}"
     await admin.create_database(database)
-    await logs(connection, unwaited, admin, database, rows)
+    await logs(connection, acks_0, admin, database, rows)
     await keys(connection, admin, fluss.TablePath(database, "keys"), rows // 4)
     await admin.drop_database(database, cascade=True)
-    await unwaited.close()
+    await acks_0.close()
     await connection.close()
 
 
-async def made(connection: Any, admin: Any, path: Any, **said: Any) -> Any:
-    """A new table of one bucket. Fluss has it when its tablet server has heard of it."""
-    await admin.create_table(path, fluss.TableDescriptor(fluss.Schema(COLUMNS, **said), bucket_count=1))
-    until = time.monotonic() + PATIENCE_SECONDS
+async def create_table(connection: Any, admin: Any, path: Any, **options: Any) -> Any:
+    """Create a table with one bucket. In Fluss it is available once the tablet server has learned of it."""
+    await admin.create_table(path, fluss.TableDescriptor(fluss.Schema(COLUMNS, **options), bucket_count=1))
+    until = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             return await connection.get_table(path)
@@ -87,8 +87,8 @@ async def made(connection: Any, admin: Any, path: Any, **said: Any) -> Any:
             await asyncio.sleep(0.1)
 
 
-async def logs(connection: Any, unwaited: Any, admin: Any, database: str, rows: int) -> None:
-    """Append and scan a log table; and append without waiting for anybody, which is all that the client can send."""
+async def logs(connection: Any, acks_0: Any, admin: Any, database: str, rows: int) -> None:
+    """Append to and scan a log table; append with acks=0, which shows the client's limit."""
     batches = [batch_of(first, BATCH_ROWS) for first in range(0, rows, BATCH_ROWS)] * PASSES
     rows *= PASSES
 
@@ -104,16 +104,16 @@ async def logs(connection: Any, unwaited: Any, admin: Any, database: str, rows: 
         if found != rows:
             raise AssertionError(f"rows {found}, expected {rows}")
 
-    table = await made(connection, admin, fluss.TablePath(database, "log"))
+    table = await create_table(connection, admin, fluss.TablePath(database, "log"))
     await timed("append", rows, lambda: append(table))
     await timed("scan", rows, lambda: scan(table))
-    other = await made(unwaited, admin, fluss.TablePath(database, "unwaited"))
+    other = await create_table(acks_0, admin, fluss.TablePath(database, "acks_0"))
     await timed("append-acks-0", rows, lambda: append(other))
 
 
 async def keys(connection: Any, admin: Any, path: Any, rows: int) -> None:
-    """Upsert, look up and scan a primary-key table."""
-    table = await made(connection, admin, path, primary_keys=["id"])
+    """Upsert to and scan a KV table."""
+    table = await create_table(connection, admin, path, primary_keys=["id"])
     order = list(range(rows))
     random.Random(7).shuffle(order)
 
@@ -139,6 +139,6 @@ async def keys(connection: Any, admin: Any, path: Any, rows: int) -> None:
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
-    # Not by the end of the interpreter: threads of the client that still run then abort the process now and then.
+    # Skip interpreter shutdown: client threads that still run sometimes abort the process.
     sys.stdout.flush()
     os._exit(0)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.streams.tiering`: a stream into Iceberg by the tiering job, beside Spark copying the same rows.
+"""`python -m benchmarks.streams.tiering`: lake tiering of a stream, compared with Spark copying the same rows.
 
-Both make a new table of the same layout in one session of Spark: the job of what is in a log, the copy by `INSERT INTO
-… SELECT` of what is in an Iceberg table. The ratio says what it costs that rows come from a stream.
+Both create a new table of the same layout in one Spark session: the job from a log, the copy with `INSERT INTO …
+SELECT` from an Iceberg table. The ratio is the cost of reading from a stream.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ROWS, QUICK_ROWS = 5_000_000, 400_000
 
 
 class Paths(msgspec.Struct, frozen=True):
-    """Seconds of each round, by what was done."""
+    """Seconds of each round, for both ways."""
 
     rows: int
     tiering: list[float]
@@ -60,22 +60,21 @@ class Paths(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """Of the medians: how fast tiering is beside the copy."""
+        """Speed of tiering relative to the copy, by the medians."""
         return statistics.median(self.copying) / statistics.median(self.tiering)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.streams.tiering", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="rounds of each, after one that does not count (5; quick: 2)")
+    parser.add_argument("--rounds", type=int, help="rounds of each, after a warm-up (5; quick: 2)")
     parser.add_argument("--rows", type=int, help=f"rows of the stream ({ROWS:,}; quick: {QUICK_ROWS:,})")
-    parser.add_argument("--quick", action="store_true", help="a look, not a result; not kept in RESULTS.md")
+    parser.add_argument("--quick", action="store_true", help="short run; not saved in RESULTS.md")
     parser.add_argument("--folder", type=Path, help="where the server keeps its data (default: the cache folder)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure; 1 when the goal is missed."""
+    """Run the benchmark; 1 if the goal is missed."""
     options = parse(arguments)
     load_average = os.getloadavg()[0]
     rounds, rows = (
@@ -125,19 +124,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _recipe(address: str) -> Recipe:
-    """Our server with streams."""
+    """Lakebed with streams."""
     ours = site.recipe()
     return replace(
         ours,
-        environment=lambda folder, port, who: {
-            **ours.environment(folder, port, who),
+        environment=lambda folder, port, credentials: {
+            **ours.environment(folder, port, credentials),
             "LAKEBED_STREAMS__LISTEN": address,
         },
     )
 
 
 def _fill(client: StreamClient, rows: int) -> None:
-    """Rows of usual columns, in batches as a writer makes them."""
+    """Append rows of usual columns, in batches as a writer makes them."""
     kinds = {"id": "BIGINT", "name": "STRING", "score": "DOUBLE", "country": "STRING", "amount": "BIGINT"}
     columns = [
         {"name": name, "data_type": {"type": kind}, "id": number} for number, (name, kind) in enumerate(kinds.items())
@@ -166,7 +165,7 @@ def _fill(client: StreamClient, rows: int) -> None:
 
 
 def _times(spark: SparkSession, works: Mapping[str, Callable[[str], None]], rounds: int) -> Iterator[list[float]]:
-    """The seconds of each round, in turns, without the first: Java gets warm by it."""
+    """Return the seconds of each round, alternating, without the first, which warms up Java."""
     found: dict[str, list[float]] = {name: [] for name in works}
     java: Any = spark._jvm  # Any: objects of Java
     for turn in range(rounds + 1):
@@ -181,7 +180,7 @@ def _times(spark: SparkSession, works: Mapping[str, Callable[[str], None]], roun
 
 def _check(found: int, wanted: int, name: str) -> None:
     if found != wanted:
-        raise RuntimeError(f"not all rows are there. table={name} found={found} wanted={wanted}")
+        raise RuntimeError(f"rows are missing. table={name} found={found} wanted={wanted}")
 
 
 def _table(paths: Paths) -> Table:

@@ -1,4 +1,4 @@
-"""Fills the outbox, and has couriers empty it as they do in a server: behind a lease, with a durable cursor."""
+"""Fills the outbox and delivers it as a server does: with a lease and a durable cursor."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _INSERT: Final = "INSERT INTO outbox (kind, subject, payload, occurred_ms, opera
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """What it took."""
+class DrainResult:
+    """The result of a delivery run."""
 
     events: int
     targets: int
@@ -45,10 +45,10 @@ class Drained:
     processor_seconds: float
     resident_before: int
     resident_most: int
-    """Bytes of this process: before the first event went out, and the most that was seen afterwards."""
+    """Resident bytes of this process: before the first delivery, and the highest value after it."""
 
     def describe(self) -> str:
-        """One line."""
+        """Format as one line."""
         sent = self.events * self.targets
         mebibyte = 1024 * 1024
         return (
@@ -59,8 +59,8 @@ class Drained:
         )
 
 
-class Counting:
-    """A target that has everything at once, and keeps none of it."""
+class CountingTarget:
+    """A target that accepts and counts events."""
 
     max_in_flight = 16
 
@@ -68,18 +68,17 @@ class Counting:
         self.count = 0
 
     async def send(self, message: EventMessage) -> None:
-        """Count it."""
         self.count += 1
 
     async def check(self) -> None:
-        """It is there."""
+        """Always reachable."""
 
     async def close(self) -> None:
-        """It has nothing to let go of."""
+        """Nothing to close."""
 
 
-async def drain(folder: Path, *, events: int, targets: int) -> Drained:
-    """Fill, then measure the emptying."""
+async def drain(folder: Path, *, events: int, targets: int) -> DrainResult:
+    """Fill the outbox, then measure its delivery."""
     store, clock = await SqliteStore.open(folder / "meta.db"), SystemClock()
     try:
         await migrate(store)
@@ -87,14 +86,14 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         held = HeldLease(store, leases, clock, "targets", "benchmark", 3600)
         assert await held.acquire()
         feed = OutboxReader(outbox, RuleMatcher(store))
-        counters = [Counting() for _ in range(targets)]
+        counters = [CountingTarget() for _ in range(targets)]
         records = [
             TargetRecord(f"t{number}", "memory", MemorySettings(), parse_subscription(["Object*"]))
             for number in range(targets)
         ]
         await _open_cursors(store, outbox, records)
         await _fill(store, events)
-        deliveries_of = [
+        deliveries = [
             TargetDelivery(
                 record,
                 counter,
@@ -121,17 +120,17 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
 
         watching = asyncio.create_task(watch())
         started, processor = time.perf_counter(), time.process_time()
-        await asyncio.gather(*map(_empty, deliveries_of))
+        await asyncio.gather(*map(_deliver, deliveries))
         seconds, processor = time.perf_counter() - started, time.process_time() - processor
         done.set()
         await watching
         assert all(counter.count == events for counter in counters)
-        return Drained(events, targets, seconds, processor, before, max(most, _resident()))
+        return DrainResult(events, targets, seconds, processor, before, max(most, _resident()))
     finally:
         await store.close()
 
 
-async def _empty(delivery: TargetDelivery) -> None:
+async def _deliver(delivery: TargetDelivery) -> None:
     while (await delivery.send_new()).more:
         pass
 
@@ -145,7 +144,7 @@ async def _open_cursors(store: MetaStore, outbox: Outbox, records: list[TargetRe
 
 
 async def _fill(store: MetaStore, events: int) -> None:
-    """Writes of objects, each of a key of its own."""
+    """Insert one event for each of so many objects."""
     for first in range(0, events, _FILL):
 
         async def work(tx: Transaction, first: int = first) -> None:

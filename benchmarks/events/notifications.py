@@ -1,4 +1,4 @@
-"""Servers with the same sinks behind them: how each is told of these, and of the buckets that notify them."""
+"""Configures Lakebed and MinIO with the same sinks, and buckets with notification rules."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RULES = 1000
 
 
 def lakebed() -> Recipe:
-    """Our server, with as many rules as the benchmark has."""
+    """Lakebed, with a sufficient limit of rules."""
     return _with(servers.lakebed(), lambda folder: {"LAKEBED_TARGETS__RULES_PER_BUCKET": str(RULES)})
 
 
 def minio(sinks: Mapping[str, Sink]) -> Recipe:
-    """The peer. Its queues are on its disk: without, it forgets what it could not send."""
+    """MinIO, with its queues on disk: in memory it drops undelivered events."""
 
     def environment(folder: Path) -> dict[str, str]:
         variables: dict[str, str] = {}
@@ -45,13 +45,13 @@ def minio(sinks: Mapping[str, Sink]) -> Recipe:
 
 
 def topic_of(server: str) -> str:
-    """Each server has a topic to itself."""
+    """The topic of a server."""
     return f"{TOPIC}-{server.lower()}"
 
 
 @contextmanager
-def notifying(recipe: Recipe, folder: Path, sinks: Mapping[str, Sink]) -> Iterator[Server]:
-    """A server that knows the sinks."""
+def notifying_server(recipe: Recipe, folder: Path, sinks: Mapping[str, Sink]) -> Iterator[Server]:
+    """Run a server with the sinks as targets."""
     with ExitStack() as stack:
         server = stack.enter_context(servers.running(recipe, folder))
         if recipe.name == "Lakebed":
@@ -60,8 +60,8 @@ def notifying(recipe: Recipe, folder: Path, sinks: Mapping[str, Sink]) -> Iterat
 
 
 def _add_targets(server: Server, sinks: Mapping[str, Sink]) -> None:
-    who = server.credentials
-    access = ServerAccess(f"http://{server.address}", who.access_key, Secret(who.secret_key))
+    credentials = server.credentials
+    access = ServerAccess(f"http://{server.address}", credentials.access_key, Secret(credentials.secret_key))
     with LakebedClient(access=access) as client:
         for kind, sink in sinks.items():
             settings: dict[str, object] = (
@@ -73,7 +73,7 @@ def _add_targets(server: Server, sinks: Mapping[str, Sink]) -> None:
 
 
 def notify(endpoint: Endpoint, bucket: str, kind: str, *, rules: int = 1) -> None:
-    """Have a bucket tell a sink of what is written to it; with many rules, by the last of them."""
+    """Add notification rules to a bucket; with many, only the last matches the keys that are written."""
     prefixes = [f"other-{number:05d}/" for number in range(rules - 1)] + [""]
     if rules > 1:
         prefixes[-1] = "k"
@@ -91,8 +91,8 @@ def notify(endpoint: Endpoint, bucket: str, kind: str, *, rules: int = 1) -> Non
 def _with(recipe: Recipe, more: object) -> Recipe:
     before = recipe.environment
 
-    def environment(folder: Path, port: int, who: Credentials) -> Mapping[str, str]:
+    def environment(folder: Path, port: int, credentials: Credentials) -> Mapping[str, str]:
         assert callable(more)
-        return {**before(folder, port, who), **more(folder)}
+        return {**before(folder, port, credentials), **more(folder)}
 
     return dataclasses.replace(recipe, environment=environment)

@@ -1,7 +1,7 @@
-"""How soon a worker begins with a task: with its first, for which it starts Spark, and with those that follow.
+"""Delay until a worker starts a task: its first, for which it starts Spark, and later ones.
 
-The worker is a process as an operator starts it. What counts is the time from when a task is due until its job begins,
-by what everybody can see of it: when it was due, when its end was variables, and how long the job says that it took.
+The worker is a process as an operator starts it. The delay is from the task's due time to the start of its job, which
+is the time of completion minus the duration in the job's report.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from lakebed.client import LakebedClient, ServerAccess, Task, TaskState
 from lakebed.core.jobs import JobKind, TaskSpec
 
 GOAL_SECONDS: Final = 1.0
-"""For a task that is not the worker's first."""
+"""For later tasks."""
 FILES: Final = 3
-"""Of a table that is to be compacted."""
+"""Files of a table to compact."""
 
-_GUARD_SECONDS: Final = 300.0
-_LOOK_SECONDS: Final = 0.25
+_TIMEOUT_SECONDS: Final = 300.0
+_POLL_SECONDS: Final = 0.25
 _SETTLED_SECONDS: Final = 2.0
-"""After a task has ended, so that the worker waits for the next one when it comes."""
+"""Pause after a task, so that the worker is waiting when the next one is due."""
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """How soon one worker began with its tasks."""
+class WorkerStart(msgspec.Struct, frozen=True):
+    """Delays of one worker."""
 
     first_seconds: float
     following_seconds: list[float]
 
 
-def measure(server: Server, folder: Path, *, workers: int, tasks: int) -> list[Begun]:
-    """Start workers, one after the other, each for so many tasks. Each task is about a table of its own."""
+def measure(server: Server, folder: Path, *, workers: int, tasks: int) -> list[WorkerStart]:
+    """Start workers one after the other, each for `tasks` tasks on different tables."""
     access = access_to(server)
     folder.mkdir()
-    found: list[Begun] = []
+    found: list[WorkerStart] = []
     for number in range(1, workers + 1):
         names = [f"worker_{number}_{index}" for index in range(tasks)]
         _make_tables(access, names)
         with LakebedClient(access=access) as client, _running_worker(access, folder / f"worker-{number}.log"):
-            first, *following = (_began_after(client, name) for name in names)
-        found.append(Begun(first, following))
+            first, *following = (_start_delay(client, name) for name in names)
+        found.append(WorkerStart(first, following))
         report_progress(f"worker {number}: first {first:.2f} s, then {', '.join(f'{one:.2f}' for one in following)} s")
     return found
 
 
-def _began_after(client: LakebedClient, table: str) -> float:
-    """Have a table compacted; the seconds that the task waited for its job to begin."""
+def _start_delay(client: LakebedClient, table: str) -> float:
+    """Submit a compaction; return the seconds until its job started."""
     spec = TaskSpec(
         job=JobKind.COMPACT,
         warehouse=WAREHOUSE,
@@ -69,20 +69,20 @@ def _began_after(client: LakebedClient, table: str) -> float:
     )
     ended = _ended(client, client.tasks.submit(spec).task.id)
     if ended.state is not TaskState.DONE or ended.report is None or ended.report["read"]["files"] != FILES:
-        raise RuntimeError(f"the task was not done. task={ended}")
+        raise RuntimeError(f"task failed. task={ended}")
     time.sleep(_SETTLED_SECONDS)
-    # What somebody asks for is due when it is asked for.
+    # A submitted task is due at once.
     return (ended.changed_ms - ended.created_ms) / 1000 - float(ended.report["seconds"])
 
 
 def _ended(client: LakebedClient, task_id: int) -> Task:
-    deadline = time.monotonic() + _GUARD_SECONDS
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         task = client.tasks.get(task_id)
         if task.state in (TaskState.DONE, TaskState.DEAD):
             return task
-        time.sleep(_LOOK_SECONDS)
-    raise RuntimeError(f"the task did not end. task={client.tasks.get(task_id)}")
+        time.sleep(_POLL_SECONDS)
+    raise RuntimeError(f"task did not end. task={client.tasks.get(task_id)}")
 
 
 def _make_tables(access: ServerAccess, names: list[str]) -> None:
@@ -105,8 +105,8 @@ def _make_tables(access: ServerAccess, names: list[str]) -> None:
 
 @contextmanager
 def _running_worker(access: ServerAccess, log: Path) -> Iterator[None]:
-    """`lakebed pipeline worker` with its defaults, stopped at the end."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
+    """Run `lakebed pipeline worker` with its defaults."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEBED_", "AWS_"))}
     variables = {
         "LAKEBED_ENDPOINT": access.endpoint,
         "LAKEBED_ACCESS_KEY": access.access_key_id,
@@ -115,12 +115,12 @@ def _running_worker(access: ServerAccess, log: Path) -> Iterator[None]:
     program = Path(sys.executable).with_name("lakebed")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [program, "pipeline", "worker"], stdout=output, stderr=output, env={**kept, **variables}
+            [program, "pipeline", "worker"], stdout=output, stderr=output, env={**inherited, **variables}
         )
     try:
         yield
     except RuntimeError as error:
-        error.add_note(f"worker's last output: {log.read_text(errors='replace')[-2000:]}")
+        error.add_note(f"end of the worker's log: {log.read_text(errors='replace')[-2000:]}")
         raise
     finally:
         process.terminate()
