@@ -1,4 +1,4 @@
-"""A table bucket with Spark at it, as the pipeline has it: jobs are run on tables that Spark wrote."""
+"""A table bucket with Spark configured as in the pipeline, to run jobs on tables that Spark wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SPARK_MARKS: Final = [
     pytest.mark.integration,
     pytest.mark.slow,
-    # PySpark leaves the socket that it read rows from to the garbage collector.
+    # PySpark leaves the socket of rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -40,7 +40,7 @@ def access_of(lake: Lake, keys: Keys) -> ServerAccess:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The session, with a catalog of its own in it."""
+    """The session with this catalog."""
 
     spark: SparkSession
     lake: Lake
@@ -50,10 +50,10 @@ class Bench:
     def table(self, namespace: str, name: str = "t") -> CatalogTable:
         return CatalogTable(TableRef(self.lake.warehouse, (namespace,), name), self.access, self.catalog)
 
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:  # Any: whatever is in the rows
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:  # Any: values of rows
         return [tuple(row) for row in self.spark.sql(statement).collect()]
 
-    def value(self, query: str) -> Any:  # Any: whatever it is
+    def value(self, query: str) -> Any:  # Any: a value
         ((found,),) = self.sql(query)
         return found
 
@@ -69,7 +69,7 @@ class Bench:
         return self.sql(f"SELECT * FROM {table.sql} ORDER BY {order}")
 
     def checksum(self, table: CatalogTable) -> Option:
-        """What the rows of a table come to, if nothing is wrong with it."""
+        """The checksum of a table's rows. Fails if verification finds a problem."""
         report = self.do(JobKind.VERIFY, table, {"checksums": True, "all-snapshots": True})
         assert report.is_well, report.problems
         return report.details["checksum"]
@@ -78,12 +78,12 @@ class Bench:
 def new_bench(
     spark: SparkSession, lake: Lake, keys: Keys, delegation: PipelineDelegation = PipelineDelegation.VENDED
 ) -> Bench:
-    """Add the table bucket to the session, with the pipeline's own configuration."""
+    """Add the table bucket to the session, configured as in the pipeline."""
     access, catalog = access_of(lake, keys), f"pipeline_{uuid.uuid4().hex[:8]}"
     attach_catalog(spark, access, lake.warehouse, PipelineSettings(delegation=delegation), catalog=catalog)
     return Bench(spark, lake, access, catalog)
 
 
-def was_left(report: JobReport, words: str) -> bool:
-    """Whether nothing was changed, for a reason in these words."""
+def changed_nothing(report: JobReport, words: str) -> bool:
+    """Whether the job changed nothing, for this reason."""
     return not report.changed and any(words in one.reason for one in report.skipped)

@@ -1,4 +1,4 @@
-"""Fixtures of the pipeline's tests: one table bucket, a namespace of one's own in it, Spark with vended keys alone."""
+"""Fixtures: one table bucket, a namespace per test, and Spark with vended credentials."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def lake(lakebed_server: RunningServer) -> Lake:
-    """A table bucket for all tests; they keep apart by namespaces."""
+    """A table bucket for all tests, which use different namespaces."""
     return new_lake(lakebed_server)
 
 
 @pytest.fixture(scope="session")
 def s3(lakebed_server: RunningServer) -> Iterator[Any]:  # Any: a boto3 client
-    """boto3 as root: the witness of what files there are."""
+    """boto3 as root, to inspect files."""
     with connected(lakebed_server) as client:
         yield client
 
 
 @pytest.fixture
 def namespace(lake: Lake) -> str:
-    """A namespace that nobody else has."""
+    """A namespace with a unique name."""
     name = f"ns_{uuid.uuid4().hex[:16]}"
     lake.call("POST", "namespaces", {"namespace": [name]})
     return name
@@ -44,32 +44,32 @@ def namespace(lake: Lake) -> str:
 
 @pytest.fixture(scope="session")
 def engineer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may do everything with tables, and has no rights in S3: what files he sees, he is given."""
+    """A user with all table permissions and none in S3, who depends on vended credentials."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
 
 
 @pytest.fixture(scope="session")
 def bench(spark: SparkSession, lake: Lake, engineer: User) -> Bench:
-    """Spark with keys that the catalog hands out, and no others."""
+    """Spark with vended credentials only."""
     return new_bench(spark, lake, engineer.keys)
 
 
 @pytest.fixture(scope="session")
 def signed_bench(spark: SparkSession, lake: Lake, engineer: User) -> Bench:
-    """Spark without keys to files: the catalog signs its requests."""
+    """Spark with remote signing, without storage credentials."""
     return new_bench(spark, lake, engineer.keys, PipelineDelegation.SIGNED)
 
 
 @pytest.fixture(scope="session")
 def root_bench(spark: SparkSession, lake: Lake) -> Bench:
-    """Spark as root, who may also read what is no table's."""
+    """Spark as root, who can also read objects outside tables."""
     return new_bench(spark, lake, root_keys(lake.server))
 
 
 @pytest.fixture(scope="session")
 def stream_bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamBench]:
-    """Spark as root, with the streams and a table bucket of a server of their own."""
-    # Not above: pyfluss and the data source are for few of the tests.
+    """Spark as root, with streams and a table bucket of another server."""
+    # Imported here: only few tests need pyfluss and the data source.
     from lakebed.pipeline.streams.source import StreamSource
     from tests.clients.streams.serving import running_streams
     from tests.pipeline.stream_tables import StreamBench

@@ -1,4 +1,4 @@
-"""A server that looks after its tables, and workers for it: processes as an operator starts them, or in this one."""
+"""A server with table maintenance, and workers for it: as processes or in this process."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from tests.clients.people import user_who_may
 from tests.fixtures.server import RunningServer
 
 SOON: Final = {"LAKEBED_PIPELINE__DEBOUNCE": "100ms", "LAKEBED_PIPELINE__SCHEDULE_INTERVAL": "1h"}
-"""For a server that plans as soon as something was committed, and not by the clock."""
+"""Settings of a server that plans soon after commits, and not by the timer."""
 
 GUARD_SECONDS: Final = 300.0
-"""No wait of a test lasts longer: it has failed. Starting Java takes a minute on a machine that has much else to do."""
+"""Timeout of every wait. Starting Java takes a minute on a busy machine."""
 
-WORKER_RIGHTS: Final = ("s3tables:*", "lakebed:RunTasks")
-"""All that a worker needs. None in S3: what files it sees, it is given by the catalog."""
+WORKER_PERMISSIONS: Final = ("s3tables:*", "lakebed:RunTasks")
+"""The permissions of a worker. None in S3: it uses vended credentials."""
 
 _SMALL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
 class MaintainedLake:
-    """A table bucket of such a server."""
+    """A table bucket of a server with maintenance."""
 
     lake: Lake
     client: LakebedClient
-    """Root's."""
+    """A client with root's credentials."""
     worker_keys: Keys
 
     @property
@@ -57,20 +57,20 @@ class MaintainedLake:
         return ServerAccess(self.lake.server.endpoint, self.worker_keys.access_key, Secret(self.worker_keys.secret_key))
 
     def namespace(self) -> str:
-        """A namespace that nobody else has."""
+        """Create a namespace with a unique name."""
         name = f"ns_{uuid.uuid4().hex[:16]}"
         self.lake.call("POST", "namespaces", {"namespace": [name]})
         return name
 
     def attach(self, namespace: str, policy_type: str, **config: Option) -> str:
-        """Have a policy hold for a namespace; the policy's name. Option names with underscores."""
+        """Attach a policy to a namespace; returns its name. Option names have underscores."""
         name, content = policy_type.rpartition(".")[2], {"enable": True, "config": dashed(config)}
         self.client.policies.create(self.lake.warehouse, (namespace,), name, policy_type, content)
         self.client.policies.attach(self.lake.warehouse, (namespace,), name, namespace_target((namespace,)))
         return name
 
     def table(self, namespace: str, name: str = "t", *, appends: int = 0, rows: int = 10) -> TableRef:
-        """A new table with so many small files."""
+        """Create a table with one small file per append."""
         with self.lake.catalog() as catalog:
             table = catalog.create_table((namespace, name), SCHEMA)
             for number in range(appends):
@@ -79,12 +79,12 @@ class MaintainedLake:
 
     @contextmanager
     def loaded(self, ref: TableRef) -> Iterator[Table]:
-        """A table as PyIceberg has it."""
+        """Load a table with PyIceberg."""
         with self.lake.catalog() as catalog:
             yield catalog.load_table((*ref.namespace, ref.table))
 
     def data_files(self, ref: TableRef) -> list[str]:
-        """The paths of a table's live data files."""
+        """The paths of a table's current data files."""
         with self.loaded(ref) as table:
             return sorted(task.file.file_path for task in table.scan().plan_files())
 
@@ -100,7 +100,7 @@ class MaintainedLake:
         self.lake.call("DELETE", f"namespaces/{'.'.join(ref.namespace)}/tables/{ref.table}")
 
     def submit(self, job: JobKind, ref: TableRef, **options: Option) -> Task:
-        """Ask for a job; option names with underscores."""
+        """Submit a job. Option names have underscores."""
         spec = TaskSpec(
             job=job, warehouse=ref.warehouse, namespace=ref.namespace, table=ref.table, options=dashed(options)
         )
@@ -113,16 +113,16 @@ class MaintainedLake:
             if (task.spec.namespace, task.spec.table) == (ref.namespace, ref.table)
         ]
 
-    def told_of_tasks(self) -> dict[int, list[str]]:
-        """What the event log says became of each task, in order, without the prefix."""
-        told: dict[int, list[str]] = defaultdict(list)
+    def task_events(self) -> dict[int, list[str]]:
+        """The event kinds of each task in order, without their prefix."""
+        events: dict[int, list[str]] = defaultdict(list)
         for page in self.client.events.pages(kinds=("lakebed:Task*",)):
             for event in page.events:
-                told[event.payload["task"]].append(event.kind.removeprefix("lakebed:Task"))
-        return told
+                events[event.payload["task"]].append(event.kind.removeprefix("lakebed:Task"))
+        return events
 
     def wait_done(self, task_id: int) -> Task:
-        """Wait for a task's end, which must be a good one."""
+        """Wait until a task is done. It must not be dead."""
         wait_until(
             lambda: self.client.tasks.get(task_id).state in (TaskState.DONE, TaskState.DEAD), f"end of {task_id}"
         )
@@ -133,15 +133,15 @@ class MaintainedLake:
 
 @contextmanager
 def maintained_lake(server: RunningServer, folder: Path) -> Iterator[MaintainedLake]:
-    """A new table bucket of a server, and somebody to work for it."""
-    keys = user_who_may(server, folder, *WORKER_RIGHTS).keys
+    """A new table bucket of a server, with a worker's credentials."""
+    keys = user_who_may(server, folder, *WORKER_PERMISSIONS).keys
     root = ServerAccess(server.endpoint, server.access_key, Secret(server.secret_key))
     with LakebedClient(access=root) as client:
         yield MaintainedLake(new_lake(server), client, keys)
 
 
 def dashed(options: Mapping[str, Option]) -> dict[str, Option]:
-    """Options as they are spelled, of those that Python can."""
+    """Options with dashes in their names."""
     return {name.replace("_", "-"): value for name, value in options.items()}
 
 
@@ -160,13 +160,13 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 def run_tasks(
     place: MaintainedLake, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0
 ) -> list[TaskResult]:
-    """Have a worker see to so many tasks, with whatever Spark the engine has; what became of them."""
-    told: list[TaskResult] = []
+    """Run `count` tasks with a worker in this process; returns their results."""
+    results: list[TaskResult] = []
     stop = threading.Event()
 
-    def tell(ended: TaskResult) -> None:
-        told.append(ended)
-        if len(told) == count:
+    def report(result: TaskResult) -> None:
+        results.append(result)
+        if len(results) == count:
             stop.set()
 
     with LakebedClient(access=place.worker_access) as client:
@@ -177,14 +177,14 @@ def run_tasks(
             kinds=list(JobKind),
             lease_seconds=lease_seconds,
             idle_seconds=GUARD_SECONDS,
-            on_result=tell,
+            on_result=report,
         )
         worker.run(stop)
-    return told
+    return results
 
 
 def own_runner(place: MaintainedLake, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
-    """An engine with the Spark of this process, which a fixture has started. It is not to be closed."""
+    """A job runner with the Spark of this process, which a fixture started. Do not close it."""
     return kind(place.worker_access, PipelineSettings())
 
 
@@ -193,14 +193,14 @@ def own_runner(place: MaintainedLake, kind: type[SparkJobRunner] = SparkJobRunne
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """`lakebed pipeline worker`, with a Java of its own."""
+    """A `lakebed pipeline worker` process with its own JVM."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
 
     def kill(self, *, with_java: bool = True) -> None:
-        """End it at once. Without its Java, as the kernel does that runs out of memory; else as a power cut does."""
+        """Kill it with its JVM, as a power loss does, or without, as the OOM killer does."""
         pids = [self.process.pid, *descendants(self.process.pid)]
         if with_java:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -210,7 +210,7 @@ class RunningWorker:
         wait_until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
 
     def stop(self) -> int:
-        """Ask it to end, and wait."""
+        """Send SIGTERM and wait; returns the exit status."""
         self.process.terminate()
         return self.process.wait(GUARD_SECONDS)
 
@@ -227,7 +227,7 @@ def start_worker(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = ("-m", "lakebed"),
 ) -> RunningWorker:
-    """Start a worker that has the keys of its user and no others."""
+    """Start a worker with only its user's credentials."""
     name = name or f"worker-{uuid.uuid4().hex[:8]}"
     settings = folder / f"{name}.toml"
     settings.write_text(
@@ -235,7 +235,7 @@ def start_worker(
         f'[pipeline.spark]\n"spark.driver.extraJavaOptions" = "{_SMALL_JAVA}"\n"spark.sql.shuffle.partitions" = "2"\n'
     )
     kept = {one: value for one, value in os.environ.items() if not one.startswith(("LAKEBED_", "AWS_"))}
-    told = {
+    access = {
         "LAKEBED_ENDPOINT": place.lake.server.endpoint,
         "LAKEBED_ACCESS_KEY": place.worker_keys.access_key,
         "LAKEBED_SECRET_KEY": place.worker_keys.secret_key,
@@ -245,7 +245,7 @@ def start_worker(
     command = [sys.executable, *program, "pipeline", "worker", "--config", str(settings), "--name", name, *flags]
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, env={**kept, **told, **(environment or {})}, start_new_session=True
+            command, stdout=output, stderr=output, env={**kept, **access, **(environment or {})}, start_new_session=True
         )
     return RunningWorker(name, process, log)
 
@@ -254,7 +254,7 @@ def start_worker(
 def running_worker(
     place: MaintainedLake, folder: Path, *flags: str, lease_seconds: float = 60.0
 ) -> Iterator[RunningWorker]:
-    """A worker for the time of a block."""
+    """A worker that runs during the block."""
     worker = start_worker(place, folder, *flags, lease_seconds=lease_seconds)
     try:
         yield worker
@@ -264,12 +264,12 @@ def running_worker(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs: a zombie does not."""
+    """Whether the process runs and is not a zombie."""
     return state_of(pid)[0] not in "ZX"
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
+    """The child processes of a process, and theirs."""
     children: dict[int, list[int]] = defaultdict(list)
     for path in Path("/proc").glob("[0-9]*"):
         children[state_of(int(path.name))[1]].append(int(path.name))
@@ -281,7 +281,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def session_of(leader: int) -> list[int]:
-    """The processes that live of all that were started by one which leads a session, whoever their parents are now."""
+    """The running processes of a session, whatever their parents."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         pid = int(path.name)
@@ -292,12 +292,12 @@ def session_of(leader: int) -> list[int]:
 
 
 def java_of(leader: int) -> list[int]:
-    """Those of them that are Java."""
+    """The JVMs of a session."""
     return [pid for pid in session_of(leader) if Path(command_of(pid).partition(" ")[0]).name == "java"]
 
 
 def command_of(pid: int) -> str:
-    """The words that a process was started with."""
+    """The command line of a process."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -305,7 +305,7 @@ def command_of(pid: int) -> str:
 
 
 def state_of(pid: int) -> tuple[str, int]:
-    """A process's state and its parent; that of the dead for one that is not there."""
+    """State and parent of a process; `X` if it does not exist."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

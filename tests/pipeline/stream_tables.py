@@ -1,4 +1,4 @@
-"""Stream tables for Spark to read: a server that has both streams and a table bucket, written with pyfluss."""
+"""Stream tables for Spark, written with pyfluss, on a server with streams and a table bucket."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NOON: Final = datetime(2026, 11, 16, 12)
 
 
 def order(number: int, name: str = "n") -> tuple[Any, ...]:
-    """A row of orders."""
+    """A row of ORDERS."""
     return number, name, NOON
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBench:
-    """Spark with a table bucket, and the streams of the same server."""
+    """Spark with a table bucket and the streams of a server."""
 
     bench: Bench
     streams: StreamServer
@@ -41,7 +41,7 @@ class StreamBench:
         return self.bench.spark.read.format("lakebed-stream").options(**self.options(table, **more)).load()
 
     def make(self, schema: pa.Schema = ORDERS, **described: Any) -> str:
-        """A new table of the stream; its name."""
+        """Create a stream table; returns its name."""
         name = f"t_{uuid.uuid4().hex[:12]}"
 
         async def work(connection: Any) -> None:
@@ -65,7 +65,7 @@ class StreamBench:
     def upsert(
         self, table: str, *rows: tuple[Any, ...], delete: tuple[int, ...] = (), schema: pa.Schema = ORDERS
     ) -> None:
-        """Put rows, and delete keys after that."""
+        """Upsert rows, then delete keys."""
 
         async def work(connection: Any) -> None:
             opened = await connection.get_table(fluss.TablePath(DATABASE, table))

@@ -27,7 +27,7 @@ def of_spark(text: str) -> PySparkRuntimeError:
 
 
 class Table:
-    """A table whose current snapshot moves as told, and an attempt that raises as told."""
+    """A table with scripted snapshots and a job with scripted outcomes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, snapshots: list[int], outcomes: list[Exception | str]) -> None:
         self.snapshots: Iterator[int] = iter(snapshots)
@@ -42,17 +42,17 @@ class Table:
         return outcome
 
     def run(self) -> str:
-        spark: Any = None  # Any: it is only handed on
+        spark: Any = None  # Any: passed through
         return retry_on_conflict(spark, TABLE, NoProgress(), self.attempt, sleep=self.pauses.append)
 
 
-def test_attempt_that_lost_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflicting_attempt_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, [1, 2, 3], [of_spark(LOST), CommitConflict("lost"), "done"])
     assert table.run() == "done"
     assert len(table.pauses) == 2
 
 
-def test_refusal_is_a_lost_conflict_only_if_somebody_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_error_is_a_conflict_only_after_another_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, [1, 2, 2], [of_spark(REFUSED), "done"])
     assert table.run() == "done"
     unmoved = Table(monkeypatch, [1, 1], [of_spark(REFUSED)])
@@ -61,13 +61,13 @@ def test_refusal_is_a_lost_conflict_only_if_somebody_has_committed(monkeypatch: 
     assert unmoved.pauses == []
 
 
-def test_mistake_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (ZeroDivisionError(), of_spark("java.lang.IllegalArgumentException: wrong")):
         with pytest.raises(type(error)):
             Table(monkeypatch, [1, 1], [error]).run()
 
 
-def test_job_gives_up_in_the_end_and_may_be_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_fails_with_write_conflict_after_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, list(range(20)), [of_spark(LOST) for _ in range(5)])
     with pytest.raises(WriteConflict, match="too many commit conflicts") as caught:
         table.run()

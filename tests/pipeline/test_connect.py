@@ -1,4 +1,4 @@
-"""Jobs over Spark Connect: the server is started as an operator starts it, and spoken to from a process of its own."""
+"""Jobs over Spark Connect, from a separate process to a server started as operators do."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def environment(bench: Bench, engineer: User) -> dict[str, str]:
 
 
 class ConnectServer:
-    """A Spark Connect server with what `lakebed spark-config` writes, on a port that it keeps."""
+    """A Spark Connect server with the configuration of `lakebed spark-config`, on a fixed port."""
 
     def __init__(self, conf: Path, environment: dict[str, str], folder: Path) -> None:
         self._port = free_port()
@@ -160,7 +160,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"the Spark Connect server did not start:\n{log.read_text(errors='replace')}")
 
 
-def test_jobs_that_need_no_java_of_their_own_run_over_connect(
+def test_jobs_without_jvm_access_run_over_spark_connect(
     bench: Bench, connect_server: ConnectServer, environment: dict[str, str], namespace: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _CLIENT, connect_server.address, bench.lake.warehouse, namespace]
@@ -180,7 +180,7 @@ def test_jobs_that_need_no_java_of_their_own_run_over_connect(
     }, done.stderr
 
 
-def test_an_engine_joins_a_server_that_was_started_anew(
+def test_job_runner_reconnects_to_a_restarted_connect_server(
     bench: Bench, connect_server: ConnectServer, environment: dict[str, str], namespace: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _WORKER, connect_server.address, bench.lake.warehouse, namespace]
@@ -191,7 +191,7 @@ def test_an_engine_joins_a_server_that_was_started_anew(
         bench.sql(f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg")
 
         def compacted() -> str:
-            """What becomes of five files."""
+            """Number of files after compacting five."""
             for number in range(5):
                 bench.sql(f"INSERT INTO {table.sql} VALUES ({number})")
             assert worker.stdin is not None

@@ -1,4 +1,4 @@
-"""`spark.read.format("lakebed")` on a real Spark: what only the server knows, as tables and as streams."""
+"""`spark.read.format("lakebed")` on Spark: batch and streaming reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = SPARK_MARKS
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
-    """A server on which nothing happens but what these tests do."""
+    """A server for these tests only."""
     folder = tmp_path_factory.mktemp("source")
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
     with running_server(folder / "data", *quiet, workers=2) as server, maintained_lake(server, folder) as found:
@@ -42,7 +42,7 @@ def registered(spark: SparkSession) -> None:
 
 
 def options(place: MaintainedLake, table: str, **more: object) -> dict[str, str]:
-    """As root: the first keys of a server."""
+    """With root's credentials."""
     server = place.lake.server
     given = {"table": table, "endpoint": server.endpoint, **more}
     keys = {"access-key-id": server.access_key, "secret-access-key": server.secret_key}
@@ -57,8 +57,8 @@ def stream(spark: SparkSession, place: MaintainedLake, table: str, **more: objec
     return spark.readStream.format("lakebed").options(**options(place, table, **more))
 
 
-def events_of(place: MaintainedLake, **asked: Any) -> list[Event]:  # Any: what pages takes
-    return [event for page in place.client.events.pages(**asked) for event in page.events]
+def events_of(place: MaintainedLake, **filters: Any) -> list[Event]:  # Any: arguments of pages
+    return [event for page in place.client.events.pages(**filters) for event in page.events]
 
 
 def make_events(place: MaintainedLake, appends: int = 5) -> None:
@@ -73,33 +73,35 @@ def test_events_are_read_in_several_partitions_each_once(spark: SparkSession, pl
     frame = read(spark, place, "events", partitions=3)
     assert frame.rdd.getNumPartitions() == 3
     rows = frame.collect()
-    told = events_of(place)
-    assert [(row.seq, row.kind, row.subject) for row in rows] == [(one.seq, one.kind, one.subject) for one in told]
-    assert frame.selectExpr("unix_millis(occurred) AS ms").collect()[-1].ms == told[-1].occurred_ms
+    expected = events_of(place)
+    assert [(row.seq, row.kind, row.subject) for row in rows] == [(one.seq, one.kind, one.subject) for one in expected]
+    assert frame.selectExpr("unix_millis(occurred) AS ms").collect()[-1].ms == expected[-1].occurred_ms
     committed = frame.where("kind = 'TableCommitted'").selectExpr(
         "get_json_object(payload, '$.operation') AS operation"
     )
     assert {row.operation for row in committed.collect()} == {"append"}
 
 
-def test_only_the_kinds_that_are_asked_for_are_read(spark: SparkSession, place: MaintainedLake) -> None:
+def test_only_requested_kinds_are_read(spark: SparkSession, place: MaintainedLake) -> None:
     make_events(place)
     after = events_of(place)[3].seq
     frame = read(spark, place, "events", kinds="TableCommitted,NamespaceCr*", after=after)
-    told = events_of(place, after=after, kinds=("TableCommitted", "NamespaceCr*"))
-    assert [row.seq for row in frame.collect()] == [one.seq for one in told]
+    expected = events_of(place, after=after, kinds=("TableCommitted", "NamespaceCr*"))
+    assert [row.seq for row in frame.collect()] == [one.seq for one in expected]
     assert {row.kind for row in frame.collect()} == {"TableCommitted", "NamespaceCreated"}
 
 
-def test_the_audit_trail_is_read(spark: SparkSession, place: MaintainedLake) -> None:
-    told = [event for page in place.client.audit.pages() for event in page.events]
+def test_audit_log_is_read(spark: SparkSession, place: MaintainedLake) -> None:
+    expected = [event for page in place.client.audit.pages() for event in page.events]
     rows = read(spark, place, "audit").collect()
-    assert [(row.seq, row.kind) for row in rows] == [(one.seq, one.kind) for one in told]
+    assert [(row.seq, row.kind) for row in rows] == [(one.seq, one.kind) for one in expected]
     assert {"UserCreated", "AccessKeyCreated"} <= {row.kind for row in rows}
     assert not any(place.worker_keys.secret_key in row.payload for row in rows)
 
 
-def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSession, place: MaintainedLake) -> None:
+def test_refused_attempts_are_read_with_principal_operation_address_and_reason(
+    spark: SparkSession, place: MaintainedLake
+) -> None:
     access = ServerAccess(
         place.lake.server.endpoint, place.worker_keys.access_key, Secret(place.worker_keys.secret_key)
     )
@@ -110,12 +112,10 @@ def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSessi
     assert (row.outcome, row.edge, row.status, row.source_ip) == ("denied", "admin", 403, "127.0.0.1")
     assert "lakebed:ManageTargets" in row.reason
     assert read(spark, place, "attempts", principal=row.principal).count() >= 1
-    assert read(spark, place, "attempts", principal="somebody-else").count() == 0
+    assert read(spark, place, "attempts", principal="another").count() == 0
 
 
-def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(
-    spark: SparkSession, place: MaintainedLake
-) -> None:
+def test_tasks_are_read_with_reason_and_outcome(spark: SparkSession, place: MaintainedLake) -> None:
     ref = place.table(place.namespace(), appends=3)
     done = place.submit(JobKind.COMPACT, ref, min_input_files=2)
     run_tasks(place, own_runner(place))
@@ -137,7 +137,7 @@ def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(
     assert {row.id: row.files for row in report.collect()}[done.id] == "3"
 
 
-def test_the_health_of_tables_is_read(spark: SparkSession, place: MaintainedLake) -> None:
+def test_table_health_is_read(spark: SparkSession, place: MaintainedLake) -> None:
     ref = place.table(place.namespace(), appends=4)
     rows = read(spark, place, "health", warehouse=ref.warehouse).collect()
     (row,) = [row for row in rows if (row.namespace, row.table) == ([*ref.namespace], ref.table)]
@@ -149,7 +149,7 @@ def test_the_health_of_tables_is_read(spark: SparkSession, place: MaintainedLake
 
 
 @pytest.mark.parametrize("table", ["events", "audit", "attempts", "tasks", "health"])
-def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: MaintainedLake, table: str) -> None:
+def test_query_plans_contain_no_credentials(spark: SparkSession, place: MaintainedLake, table: str) -> None:
     frame = read(spark, place, table).where("1 = 1")
     said = frame._jdf.queryExecution().toString()
     assert "lakebed" in said
@@ -158,7 +158,7 @@ def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: Mai
     assert place.lake.server.secret_key not in repr(frame)
 
 
-def test_somebody_who_may_not_is_told_so(spark: SparkSession, place: MaintainedLake) -> None:
+def test_read_without_permission_fails(spark: SparkSession, place: MaintainedLake) -> None:
     from pyspark.errors import PySparkException
 
     keys = {"access-key-id": place.worker_keys.access_key, "secret-access-key": place.worker_keys.secret_key}
@@ -172,15 +172,13 @@ def test_somebody_who_may_not_is_told_so(spark: SparkSession, place: MaintainedL
 
 
 def running(query: StreamingQuery) -> StreamingQuery:
-    """All that is there by now is in the sink."""
+    """Wait until all current events are in the sink."""
     query.processAllAvailable()
     return query
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_stream_of_events_has_each_once_and_in_order(
-    spark: SparkSession, place: MaintainedLake, partitions: int
-) -> None:
+def test_event_stream_has_each_event_once_in_order(spark: SparkSession, place: MaintainedLake, partitions: int) -> None:
     sink = f"sink_{uuid.uuid4().hex[:12]}"
     make_events(place)
     frame = stream(spark, place, "events", partitions=partitions).load()
@@ -197,9 +195,7 @@ def test_a_stream_of_events_has_each_once_and_in_order(
         query.stop()
 
 
-def test_a_stream_into_a_table_goes_on_where_it_was_stopped(
-    spark: SparkSession, place: MaintainedLake, tmp_path: Path
-) -> None:
+def test_event_stream_into_a_table_resumes(spark: SparkSession, place: MaintainedLake, tmp_path: Path) -> None:
     bench = new_bench(spark, place.lake, place.worker_keys)
     table = bench.table(place.namespace(), "log")
     bench.sql(f"CREATE TABLE {table.sql} (seq BIGINT, kind STRING, subject STRING, occurred TIMESTAMP, payload STRING)")
@@ -208,16 +204,16 @@ def test_a_stream_into_a_table_goes_on_where_it_was_stopped(
         make_events(place, 2)
         last = events_of(place)[-1].seq
         frame = stream(spark, place, "events", partitions=2, kinds="TableCommitted", after=first).load()
-        # What is there by now, and no more: each commit of the stream is an event itself.
+        # Only current events: each commit of the stream is an event, too.
         writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint"))
         assert writer.toTable(table.sql).awaitTermination(120)
-        told = [one.seq for one in events_of(place, after=first, kinds=("TableCommitted",)) if one.seq <= last]
+        expected = [one.seq for one in events_of(place, after=first, kinds=("TableCommitted",)) if one.seq <= last]
         found = [row[0] for row in bench.sql(f"SELECT seq FROM {table.sql} WHERE seq <= {last} ORDER BY seq")]
-        assert found == told
+        assert found == expected
     assert len(set(found)) >= 6
 
 
-def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
+def test_event_stream_rejects_a_checkpoint_of_another_deployment(
     spark: SparkSession, place: MaintainedLake, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -242,12 +238,12 @@ def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
     assert [row.seq for row in rows] == [event.seq for event in events_of(place, after=until.seq)]
 
 
-def test_the_audit_trail_can_be_streamed(spark: SparkSession, place: MaintainedLake) -> None:
+def test_audit_log_can_be_streamed(spark: SparkSession, place: MaintainedLake) -> None:
     sink = f"sink_{uuid.uuid4().hex[:12]}"
     query = stream(spark, place, "audit").load().writeStream.format("memory").queryName(sink).start()
     try:
         running(query)
-        told = [event.seq for page in place.client.audit.pages() for event in page.events]
-        assert [row.seq for row in spark.sql(f"SELECT seq FROM {sink}").collect()] == told
+        expected = [event.seq for page in place.client.audit.pages() for event in page.events]
+        assert [row.seq for row in spark.sql(f"SELECT seq FROM {sink}").collect()] == expected
     finally:
         query.stop()

@@ -44,22 +44,22 @@ def raised(text: str) -> PySparkRuntimeError:
         ("ServiceFailureException", Unavailable),
     ],
 )
-def test_errors_of_iceberg_become_ours(kind: str, expected: type[LakebedError]) -> None:
+def test_iceberg_errors_become_lakebed_errors(kind: str, expected: type[LakebedError]) -> None:
     made = failure_of(raised(STACK.replace("{kind}", kind)), "wh.ns.t")
     assert type(made) is expected
     assert str(made) == f"{kind}: what happened, in its own words. table=wh.ns.t"
 
 
-def test_errors_of_spark_become_ours() -> None:
+def test_spark_errors_become_lakebed_errors() -> None:
     assert isinstance(failure_of(AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] no t"), "t"), NoSuchTable)
     assert isinstance(failure_of(IllegalArgumentException("wrong"), "t"), InvalidInput)
 
 
-def test_errors_of_others_are_left_alone() -> None:
+def test_other_errors_are_not_translated() -> None:
     assert failure_of(ZeroDivisionError(), "t") is None
 
 
-def test_explanation_is_one_line_without_a_stack() -> None:
+def test_message_is_one_line_without_a_stack_trace() -> None:
     assert "\n" not in explanation(raised(STACK))
     assert explanation(raised("")) == "PySparkRuntimeError"
     assert (

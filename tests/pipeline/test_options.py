@@ -49,11 +49,11 @@ def read(name: str, value: Option) -> Options:
         ("age-ms", 0, 0),
     ],
 )
-def test_numbers_are_read_with_their_units(name: str, value: Option, expected: int) -> None:
+def test_numbers_are_parsed_with_units(name: str, value: Option, expected: int) -> None:
     assert read(name, value).number(name) == expected
 
 
-def test_values_are_read_as_what_they_are() -> None:
+def test_values_are_parsed_by_type() -> None:
     assert read("ratio", "0.25").ratio("ratio", 1.0) == 0.25
     assert read("ratio", 1).ratio("ratio", 0.5) == 1.0
     assert read("switch", "True").switch("switch")
@@ -63,7 +63,7 @@ def test_values_are_read_as_what_they_are() -> None:
     assert read("names", ["x"]).names("names") == ["x"]
 
 
-def test_what_was_not_given_is_none_or_the_default() -> None:
+def test_absent_options_are_none_or_the_default() -> None:
     nothing = read_options(JobKind.COMPACT, SPECS, {})
     assert (nothing.number("count"), nothing.text("text"), nothing.names("names")) == (None, None, None)
     assert nothing.ratio("ratio", 0.3) == 0.3
@@ -71,7 +71,7 @@ def test_what_was_not_given_is_none_or_the_default() -> None:
     assert "count" not in nothing
 
 
-def test_values_are_passed_on_as_iceberg_writes_them() -> None:
+def test_values_are_passed_in_the_form_of_iceberg() -> None:
     assert read("switch", True).as_text("switch") == "true"
     assert read("size-bytes", "1KiB").as_text("size-bytes") == "1024"
     assert read("names", "a").as_text("names") is None
@@ -98,14 +98,14 @@ def test_values_are_passed_on_as_iceberg_writes_them() -> None:
         ("names", 3),
     ],
 )
-def test_wrong_value_is_refused_by_the_name_of_its_option(name: str, value: Option) -> None:
+def test_invalid_value_error_names_the_option(name: str, value: Option) -> None:
     with pytest.raises(InvalidInput) as caught:
         read(name, value)
     assert caught.value.argument == name
     assert f"compact-table: {name} expects" in str(caught.value)
 
 
-def test_unknown_option_is_refused_by_its_name_and_the_nearest() -> None:
+def test_unknown_option_error_suggests_the_nearest() -> None:
     with pytest.raises(InvalidInput, match="option=cuont nearest=count") as caught:
         read("cuont", 1)
     assert caught.value.argument == "cuont"
@@ -114,7 +114,7 @@ def test_unknown_option_is_refused_by_its_name_and_the_nearest() -> None:
 
 
 @given(name=st.sampled_from([spec.name for spec in SPECS]), value=VALUES)
-def test_whatever_is_given_is_read_or_refused_and_what_was_read_reads_again(name: str, value: Option) -> None:
+def test_any_value_is_parsed_or_rejected_and_parsed_ones_round_trip(name: str, value: Option) -> None:
     try:
         options = read(name, value)
     except InvalidInput:
@@ -124,7 +124,7 @@ def test_whatever_is_given_is_read_or_refused_and_what_was_read_reads_again(name
 
 
 @pytest.mark.parametrize("kind", list(JobKind))
-def test_every_kind_has_its_job(kind: JobKind) -> None:
+def test_every_job_kind_has_a_definition(kind: JobKind) -> None:
     job = find_job(kind)
     assert job.kind is kind
     assert len({spec.name for spec in job.options}) == len(job.options)
@@ -133,5 +133,5 @@ def test_every_kind_has_its_job(kind: JobKind) -> None:
         job.check({"no-such-option": 1})
 
 
-def test_every_module_of_jobs_is_one() -> None:
+def test_every_job_module_defines_a_job() -> None:
     assert set(MODULES) == set(JobKind)

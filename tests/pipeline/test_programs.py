@@ -1,4 +1,4 @@
-"""Jobs as programs: by `lakebed pipeline run`, by `spark-submit`, and a shell. Each starts a Spark of its own."""
+"""Jobs by `lakebed pipeline run` and `spark-submit`, and the shell. Each starts its own Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scattered(bench: Bench, namespace: str) -> CatalogTable:
 
 @pytest.fixture
 def environment(bench: Bench, engineer: User) -> dict[str, str]:
-    """What an operator has set."""
+    """Settings of an operator."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "LAKEBED_", "SPARK_"))}
     return {
         **kept,
@@ -51,7 +51,7 @@ def run(command: list[str], environment: dict[str, str], folder: Path, status: i
     return done.stdout
 
 
-def test_command_line_runs_a_job(
+def test_pipeline_run_command_runs_a_job(
     bench: Bench, scattered: CatalogTable, environment: dict[str, str], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "lakebed", "pipeline", "run", "compact-table"]
@@ -65,7 +65,7 @@ def test_command_line_runs_a_job(
     run(absent, environment, tmp_path, status=2)
 
 
-def test_spark_submit_runs_a_job_with_the_configuration_that_is_printed(
+def test_spark_submit_runs_a_job_with_the_printed_configuration(
     bench: Bench, scattered: CatalogTable, environment: dict[str, str], tmp_path: Path
 ) -> None:
     lakebed = [sys.executable, "-m", "lakebed"]
@@ -83,7 +83,7 @@ def test_spark_submit_runs_a_job_with_the_configuration_that_is_printed(
     assert bench.rows(scattered) == [(number,) for number in range(5)]
 
 
-def test_shell_runs_what_is_typed(
+def test_shell_runs_statements(
     bench: Bench, scattered: CatalogTable, environment: dict[str, str], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "lakebed", "shell", "--warehouse", bench.lake.warehouse]
@@ -121,10 +121,10 @@ def test_secrets_are_not_on_the_command_line_of_any_process(
     assert printed.split() == ["True", "False"]
 
 
-def test_tasks_in_python_have_no_jar_among_their_modules(
+def test_python_tasks_have_no_jar_on_their_module_path(
     bench: Bench, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """PySpark puts those of packages there, and each task would read their lists of files (ADR 38)."""
+    """By default PySpark adds the JARs of packages, and each task would read their file lists (ADR 38)."""
     script = (
         "from lakebed.core.settings import PipelineSettings\n"
         "from lakebed.pipeline.spark.session import start_spark\n"

@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_is_written_to_what_is_no_terminal() -> None:
+def test_no_progress_bar_without_a_terminal() -> None:
     output = io.StringIO()
     with terminal_progress(output) as progress:
         assert isinstance(progress, NoProgress)
@@ -24,7 +24,7 @@ def test_nothing_is_written_to_what_is_no_terminal() -> None:
     assert output.getvalue() == ""
 
 
-def test_terminal_shows_what_is_done_and_how_far() -> None:
+def test_terminal_shows_stage_and_progress() -> None:
     output = Terminal()
     with terminal_progress(output) as progress:
         progress.stage("compacting")
@@ -34,7 +34,7 @@ def test_terminal_shows_what_is_done_and_how_far() -> None:
 
 
 class Tracker:
-    """What Spark tells of its jobs, until it is gone; each part of a session is the tracker itself."""
+    """Spark's status tracker until it dies. Every attribute of the session is the tracker."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -47,7 +47,7 @@ class Tracker:
 
     def getActiveJobsIds(self) -> list[int]:
         if self.has_ended:
-            raise ConnectionRefusedError("nobody is there")
+            raise ConnectionRefusedError("refused")
         return [1]
 
     def getJobInfo(self, number: int) -> SparkJobInfo:
@@ -57,27 +57,27 @@ class Tracker:
         return SparkStageInfo(number, 0, "stage", 7, 1, 4, 0) if number == 2 else None
 
 
-class Told(NoProgress):
-    """Lets somebody wait until it was told."""
+class RecordedProgress(NoProgress):
+    """Records task counts, and signals the first."""
 
     def __init__(self) -> None:
         self.counts: list[tuple[int, int]] = []
-        self.was_told = threading.Event()
+        self.was_reported = threading.Event()
 
     def tasks(self, done: int, total: int) -> None:
         self.counts.append((done, total))
-        self.was_told.set()
+        self.was_reported.set()
 
 
 @pytest.mark.slow
-def test_tasks_are_counted_until_spark_is_gone() -> None:
-    spark: Any = Tracker()  # Any: a session, as far as this goes
-    told = Told()
-    with spark_progress(spark, told):
-        assert told.was_told.wait(60)
+def test_task_counts_are_reported_until_spark_dies() -> None:
+    spark: Any = Tracker()  # Any: a partial session
+    recorded = RecordedProgress()
+    with spark_progress(spark, recorded):
+        assert recorded.was_reported.wait(60)
         spark.has_ended = True
         (watcher,) = [thread for thread in threading.enumerate() if thread.name == "spark-progress"]
-        # What ends a thread with an error fails the test.
+        # An exception in the thread would fail the test.
         watcher.join(60)
         assert not watcher.is_alive()
-    assert set(told.counts) == {(4, 7)}
+    assert set(recorded.counts) == {(4, 7)}

@@ -17,7 +17,7 @@ def draft(**options: bool) -> ReportBuilder:
     return ReportBuilder(JobKind.COMPACT, TABLE, dry_run=options.get("dry_run", False))
 
 
-def test_report_reads_back_as_it_was_written() -> None:
+def test_report_round_trips() -> None:
     made = draft()
     made.read = FileTotals(3, 100) + FileTotals(rows=7)
     made.before = TableShape(snapshot=1, rows=10, deleted_rows=1)
@@ -32,12 +32,12 @@ def test_report_reads_back_as_it_was_written() -> None:
     assert b"hush" not in written
 
 
-def test_dry_run_changes_nothing_whatever_it_found() -> None:
+def test_dry_run_report_is_unchanged() -> None:
     made = draft(dry_run=True)
     made.changed = True
     assert not made.end().changed
 
 
-def test_ratio_of_deletes_is_that_of_rows() -> None:
+def test_delete_ratio_is_a_ratio_of_rows() -> None:
     assert TableShape(rows=10, deleted_rows=1).delete_ratio == 0.1
     assert TableShape().delete_ratio == 0.0

@@ -1,16 +1,16 @@
-"""The pipeline in a minute: what must not break between one change and the next."""
+"""A smoke test of the pipeline, in a minute."""
 
 from __future__ import annotations
 
 import time
 
 from lakebed.core.jobs import JobKind
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 pytestmark = SPARK_MARKS
 
 
-def test_table_is_compacted_expired_and_verified_with_vended_keys_alone(bench: Bench, namespace: str) -> None:
+def test_table_is_compacted_expired_and_verified_with_vended_credentials(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT, name STRING) USING iceberg"
@@ -31,9 +31,9 @@ def test_table_is_compacted_expired_and_verified_with_vended_keys_alone(bench: B
     assert compacted.before is not None
     assert compacted.after is not None
     assert (compacted.before.deletion_vectors, compacted.after.deletion_vectors) == (5, 0)
-    assert was_left(bench.do(JobKind.COMPACT, table), "none of 1 files needs it")
+    assert changed_nothing(bench.do(JobKind.COMPACT, table), "none of 1 files qualifies")
 
-    time.sleep(0.01)  # An age of nothing is an age that has passed.
+    time.sleep(0.01)  # so that the maximum age of 0 has passed
     expired = bench.do(JobKind.EXPIRE_SNAPSHOTS, table, {"max-snapshot-age-ms": 0})
     assert expired.after is not None
     assert (expired.changed, expired.after.snapshots) == (True, 1)

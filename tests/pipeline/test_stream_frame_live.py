@@ -1,4 +1,4 @@
-"""Spans of a log on a real Spark: each is read by a task, and by nobody twice."""
+"""Spans of a log on Spark: each is read once, by one task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.pipeline.stream_tables import DATABASE, StreamBench, order
 pytestmark = SPARK_MARKS
 
 
-def test_a_task_reads_a_span_and_nothing_beside_it(stream_bench: StreamBench) -> None:
+def test_each_task_reads_exactly_its_span(stream_bench: StreamBench) -> None:
     stream = stream_bench.make()
     for first in range(0, 12, 4):
         stream_bench.append(stream, *(order(number) for number in range(first, first + 4)))
@@ -26,7 +26,7 @@ def test_a_task_reads_a_span_and_nothing_beside_it(stream_bench: StreamBench) ->
     assert found == [(offset, offset) for offset in (1, 2, 3, 4, 5, 6, 9, 10, 11)]
 
 
-def test_of_keys_changes_are_read(stream_bench: StreamBench) -> None:
+def test_kv_table_changes_are_read(stream_bench: StreamBench) -> None:
     stream = stream_bench.make(primary_key=["id"])
     stream_bench.upsert(stream, order(1, "a"))
     stream_bench.upsert(stream, order(1, "b"))

@@ -1,4 +1,4 @@
-"""`spark.read.format("lakebed-stream")` on a real Spark: stream tables as tables and as streams."""
+"""`spark.read.format("lakebed-stream")` on Spark: batch and streaming reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ids(frame: Any) -> list[int]:
     return sorted(row.id for row in frame.select("id").collect())
 
 
-def test_a_log_is_read_a_bucket_a_task_and_with_where_records_were(stream_bench: StreamBench) -> None:
+def test_log_is_read_by_a_task_per_bucket_with_origin_columns(stream_bench: StreamBench) -> None:
     table = stream_bench.make(bucket_count=2, bucket_keys=["id"])
     stream_bench.append(table, *(order(number) for number in range(20)))
     frame = stream_bench.read(table, origin="true")
@@ -29,7 +29,7 @@ def test_a_log_is_read_a_bucket_a_task_and_with_where_records_were(stream_bench:
     assert ids(stream_bench.read(table, columns="id")) == list(range(20))
 
 
-def test_keys_are_read_as_rows_and_as_changes(stream_bench: StreamBench) -> None:
+def test_kv_table_is_read_as_rows_and_as_changes(stream_bench: StreamBench) -> None:
     table = stream_bench.make(primary_key=["id"])
     stream_bench.upsert(table, order(1, "a"), order(2, "b"))
     stream_bench.upsert(table, order(1, "c"), delete=(2,))
@@ -44,7 +44,7 @@ def test_keys_are_read_as_rows_and_as_changes(stream_bench: StreamBench) -> None
     ]
 
 
-def test_a_stream_goes_on_where_it_was_left(stream_bench: StreamBench, tmp_path: Path) -> None:
+def test_streaming_query_resumes_at_its_checkpoint(stream_bench: StreamBench, tmp_path: Path) -> None:
     spark = stream_bench.bench.spark
     table = stream_bench.make()
     found = f"found_{table}"

@@ -1,4 +1,4 @@
-"""Jobs as programs: what a command line says, and what comes of it."""
+"""Command lines of jobs as programs."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from tests.pipeline.bench import SPARK_MARKS, Bench
 
 FOLDER = Path(jobs.__file__).parent
 NEEDS_MORE = frozenset({JobKind.COPY_RESTRICTED, JobKind.TIER_STREAM})
-"""Jobs that an ordinary table is not enough for: a restricted principal's plan, a server with streams."""
+"""Jobs that need more than a table: a restricted principal's plan, a server with streams."""
 
 
-def test_options_are_names_and_values() -> None:
+def test_options_are_parsed() -> None:
     assert parse_options(["a=b", "where=x = 1", "empty="]) == {"a": "b", "where": "x = 1", "empty": ""}
 
 
 @pytest.mark.parametrize("word", ["a", "=b", ""])
-def test_word_that_is_no_option_is_refused(word: str) -> None:
+def test_malformed_option_is_rejected(word: str) -> None:
     with pytest.raises(InvalidInput, match="name=value"):
         parse_options([word])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(JobKind))
-def test_file_of_a_job_is_a_program_that_tells_its_options(kind: JobKind, tmp_path: Path) -> None:
+def test_job_program_help_lists_options(kind: JobKind, tmp_path: Path) -> None:
     program = [sys.executable, str(FOLDER / f"{MODULES[kind]}.py"), "--help"]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def test_file_of_a_job_is_a_program_that_tells_its_options(kind: JobKind, tmp_pa
         assert f"  {option.name}: {option.text}" in done.stdout
 
 
-def test_modules_beside_a_program_are_not_taken_for_those_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_modules_do_not_hide_standard_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
     monkeypatch.delitem(sys.modules, "statistics")
     with pytest.raises(SystemExit):
@@ -65,7 +65,7 @@ def test_modules_beside_a_program_are_not_taken_for_those_of_python(monkeypatch:
         (["--catalog-uri", "nowhere"], "nowhere"),
     ],
 )
-def test_what_is_wrong_is_told_before_spark_is_started(
+def test_invalid_arguments_fail_before_spark_starts(
     words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKEXAMPLE")
@@ -79,9 +79,9 @@ def test_what_is_wrong_is_told_before_spark_is_started(
 class TestWithSpark:
     pytestmark: ClassVar = [*SPARK_MARKS, pytest.mark.heavy]
 
-    # The other fills copies that the server has begun, of no table that anyone has made.
+    # The restricted-copy job works only on copies that the server created.
     @pytest.mark.parametrize("kind", [kind for kind in JobKind if kind not in NEEDS_MORE])
-    def test_program_of_a_job_prints_its_report(
+    def test_job_program_prints_its_report(
         self,
         kind: JobKind,
         bench: Bench,
@@ -90,7 +90,7 @@ class TestWithSpark:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        """Whether it is `spark-submit` or Python that runs the file, this is what the file does."""
+        """The content of a job's file, for `spark-submit` and Python."""
         table = bench.table(namespace)
         options = []
         if kind is JobKind.IMPORT:
@@ -101,7 +101,7 @@ class TestWithSpark:
         elif kind is not JobKind.EXPORT_EVENTS:
             bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
         monkeypatch.setenv("LAKEBED_ENDPOINT", bench.access.endpoint)
-        # Which files wait is told to workers alone.
+        # Only workers can list pending files.
         keys = root_keys(bench.lake.server) if kind is JobKind.INGEST else engineer.keys
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.access_key)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys.secret_key)

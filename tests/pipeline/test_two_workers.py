@@ -1,4 +1,4 @@
-"""Two workers against one server: they share the tasks, and none is done twice."""
+"""Two workers on one server share the tasks without duplicates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ APPENDS: Final = 3
 JOBS: Final = (JobKind.COMPACT, JobKind.REWRITE_MANIFESTS, JobKind.VERIFY)
 
 
-def test_two_workers_share_the_tasks_and_none_is_done_twice(tmp_path: Path) -> None:
+def test_two_workers_share_tasks_without_duplicates(tmp_path: Path) -> None:
     find_or_install_java()
-    # Nothing is planned besides: what is asked for here is all there is.
+    # The scheduler plans nothing during the test.
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
     with running_server(tmp_path / "data", *quiet, workers=2) as server, maintained_lake(server, tmp_path) as place:
         namespace = place.namespace()
         tables = [place.table(namespace, f"t{number}", appends=APPENDS) for number in range(TABLES)]
-        # A lease that is over long before the last of them: each lives by its worker's signs of life.
+        # Leases shorter than the run: heartbeats extend them.
         with (
             running_worker(place, tmp_path, lease_seconds=5) as first,
             running_worker(place, tmp_path, lease_seconds=5) as second,
@@ -49,12 +49,12 @@ def test_two_workers_share_the_tasks_and_none_is_done_twice(tmp_path: Path) -> N
             by_worker = Counter(seen[number].worker for number in tasks)
             for worker in (first, second):
                 assert worker.stop() == 0, worker.said()
-        told = place.told_of_tasks()
+        events = place.task_events()
         said = [line for worker in (first, second) for line in worker.said().splitlines()[1:]]
         done = Counter(line.split()[0] for line in said)
         print(f"tasks={len(tasks)} done={sum(done.values())} by_worker={sorted(by_worker.values())}")
         assert len(set(tasks)) == len(tasks) == TABLES * len(JOBS)
-        assert [told[number] for number in tasks] == [["Planned", "Started", "Succeeded"]] * len(tasks)
+        assert [events[number] for number in tasks] == [["Planned", "Started", "Succeeded"]] * len(tasks)
         assert {seen[number].attempts for number in tasks} == {1}
         assert done == {str(job): TABLES for job in JOBS}
         assert by_worker.keys() == {first.name, second.name}

@@ -1,4 +1,4 @@
-"""Union reads on a real Spark: the lake and what came after, by the data source, while everything goes on."""
+"""Union reads on Spark with the data source, also during writes and tiering."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def union(bench: StreamBench, stream: str, **more: str) -> list[Any]:  # Any: ro
     return list(bench.read(stream, **options, **more).collect())
 
 
-def test_records_are_those_of_the_lake_and_those_that_came_after(stream_bench: StreamBench) -> None:
+def test_union_read_has_tiered_and_later_records(stream_bench: StreamBench) -> None:
     stream = stream_bench.make(bucket_count=2, bucket_keys=["id"])
     stream_bench.append(stream, *(order(number) for number in range(10)))
     tier(stream_bench, stream)
@@ -41,11 +41,11 @@ def test_records_are_those_of_the_lake_and_those_that_came_after(stream_bench: S
 
 
 @pytest.mark.parametrize("seconds", [0, pytest.param(120, marks=pytest.mark.heavy)], ids=["short", "two minutes"])
-def test_union_reads_are_the_truth_at_every_moment(stream_bench: StreamBench, seconds: int) -> None:
-    """Writers write, with pyfluss and our own client, and tiering goes on; each read is compared with what is known."""
+def test_union_reads_are_consistent_during_writes_and_tiering(stream_bench: StreamBench, seconds: int) -> None:
+    """Reads during writes with two clients and tiering are compared with the expected content."""
     run, until = new_run(stream_bench), time.monotonic() + seconds
     readers = {"spark": run.with_spark, "select": run.with_select}
-    with run.going_on() as started:
+    with run.running() as started:
         while (time.monotonic() < until or min(run.rounds.values(), default=0) < 2) and not run.over.is_set():
             for how, read in readers.items():
                 run.read_log(f"log by {how}", read)

@@ -41,17 +41,17 @@ def leased(number: int, table: str = "orders") -> LeasedTask:
 
 
 class Queue:
-    """Hands out what it was given, and notes what it is told."""
+    """A queue with the given tasks, which records reports."""
 
     def __init__(self, *tasks: LeasedTask, away: int = 0) -> None:
         self.waiting = list(tasks)
         self.away = away
         self.completed: list[tuple[int, JobReport]] = []
         self.failed: list[tuple[int, str, bool]] = []
-        self.beats = 0
-        self.taken_by_others = False
+        self.heartbeats = 0
+        self.is_lease_lost = False
         self.renamed: dict[str, str | None] = {}
-        """What tables are called by now; None for those that are gone."""
+        """Current table names; None for dropped tables."""
 
     def lease(
         self,
@@ -64,21 +64,21 @@ class Queue:
     ) -> Sequence[LeasedTask]:
         if self.away:
             self.away -= 1
-            raise Unavailable("nobody answers")
+            raise Unavailable("unreachable")
         return [self.waiting.pop(0)] if self.waiting else []
 
     def heartbeat(
         self, leased: LeasedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
     ) -> TaskSpec | None:
-        self.beats += 1
-        if self.taken_by_others:
-            raise Fenced("somebody else has it")
+        self.heartbeats += 1
+        if self.is_lease_lost:
+            raise Fenced("lease lost")
         name = self.renamed.get(leased.spec.table, leased.spec.table)
         return None if name is None else msgspec.structs.replace(leased.spec, table=name)
 
     def complete(self, leased: LeasedTask, report: JobReport) -> None:
-        if self.taken_by_others:
-            raise Fenced("somebody else has it")
+        if self.is_lease_lost:
+            raise Fenced("lease lost")
         self.completed.append((leased.id, report))
 
     def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
@@ -87,7 +87,7 @@ class Queue:
 
 
 class Machine:
-    """An engine that does what a test says."""
+    """A job runner with scripted jobs."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Machine:
         self._start = start
         self.cancelled = threading.Event()
         self.done: list[str] = []
-        """The tables that something was done to."""
+        """Tables of finished jobs."""
 
     def start(self, progress: Progress) -> None:
         self._start()
@@ -113,12 +113,12 @@ class Machine:
         self.cancelled.set()
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Nothing to close."""
 
 
 def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None) -> list[TaskResult]:
-    """Have a worker run until there is nothing left; what it told."""
-    told: list[TaskResult] = []
+    """Run a worker until the queue is empty; returns its results."""
+    results: list[TaskResult] = []
     Worker(
         queue,
         machine,
@@ -126,9 +126,9 @@ def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None
         kinds=[JobKind.COMPACT],
         lease_seconds=LEASE_SECONDS,
         idle_seconds=0.05,
-        on_result=told.append,
+        on_result=results.append,
     ).run(stop or threading.Event())
-    return told
+    return results
 
 
 def raising(error: Exception) -> Callable[[TaskSpec], None]:
@@ -138,16 +138,16 @@ def raising(error: Exception) -> Callable[[TaskSpec], None]:
     return work
 
 
-def test_tasks_are_done_one_after_the_other_and_their_reports_told() -> None:
+def test_tasks_run_in_order_and_reports_are_sent() -> None:
     queue = Queue(leased(1), leased(2))
-    told = work_off(queue, Machine())
+    results = work_off(queue, Machine())
     assert [(number, report.changed) for number, report in queue.completed] == [(1, True), (2, True)]
     assert queue.failed == []
-    assert [ended.summary for ended in told] == ["done", "done"]
+    assert [ended.summary for ended in results] == ["done", "done"]
 
 
 @pytest.mark.parametrize("error", [CommitConflict("others were first"), Unavailable("gone"), ValueError("a mistake")])
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_transient_failure_is_retried(error: Exception) -> None:
     queue = Queue(leased(1), leased(2))
     work_off(queue, Machine(raising(error)))
     assert [(number, retry) for number, _, retry in queue.failed] == [(1, True), (2, True)]
@@ -155,13 +155,13 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidInput("no such option"), AccessDenied("not yours")])
-def test_what_would_fail_again_is_given_up_at_once(error: Exception) -> None:
+def test_permanent_failure_is_not_retried(error: Exception) -> None:
     queue = Queue(leased(1))
     work_off(queue, Machine(raising(error)))
     assert queue.failed == [(1, str(error), False)]
 
 
-def test_a_table_that_was_dropped_needs_nothing() -> None:
+def test_task_of_a_dropped_table_does_nothing() -> None:
     queue = Queue(leased(1))
 
     def work(spec: TaskSpec) -> None:
@@ -175,7 +175,7 @@ def test_a_table_that_was_dropped_needs_nothing() -> None:
     assert (what, reason) == ("lake.sales.orders", "the table was dropped after the task was submitted")
 
 
-def test_another_table_that_got_the_name_while_spark_started_is_not_touched() -> None:
+def test_table_that_got_the_name_during_spark_start_is_not_touched() -> None:
     for name, done in (("orders_2025", ["orders_2025"]), (None, [])):
         queue = Queue(leased(1))
 
@@ -188,7 +188,7 @@ def test_another_table_that_got_the_name_while_spark_started_is_not_touched() ->
         assert [number for number, _ in queue.completed] == [1]
 
 
-def test_a_table_that_was_renamed_while_it_was_worked_on_is_gone_on_with_by_its_new_name() -> None:
+def test_task_of_a_renamed_table_continues_under_the_new_name() -> None:
     queue = Queue(leased(1))
 
     def work(spec: TaskSpec) -> None:
@@ -202,14 +202,14 @@ def test_a_table_that_was_renamed_while_it_was_worked_on_is_gone_on_with_by_its_
     assert [number for number, _ in queue.completed] == [1]
 
 
-def test_a_table_that_spark_cannot_find_where_the_server_has_it_is_a_failure() -> None:
+def test_existing_table_that_spark_cannot_find_is_a_failure() -> None:
     queue = Queue(leased(1))
     work_off(queue, Machine(raising(NoSuchTable("no such table"))))
     assert queue.completed == []
     assert queue.failed == [(1, "no such table", True)]
 
 
-def test_a_worker_without_spark_says_so_in_the_task_and_ends() -> None:
+def test_worker_without_spark_fails_the_task_and_exits() -> None:
     queue = Queue(leased(1), leased(2))
 
     def start() -> None:
@@ -217,16 +217,16 @@ def test_a_worker_without_spark_says_so_in_the_task_and_ends() -> None:
 
     with pytest.raises(PipelineUnavailable, match="install Java"):
         work_off(queue, Machine(start=start))
-    # To be done by a worker that has one: the second was not even taken.
+    # Left to a worker with Spark: the second task was not leased.
     assert queue.failed == [(1, "install Java 17", True)]
     assert [task.id for task in queue.waiting] == [2]
 
 
-def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
+def test_task_with_a_lost_lease_is_cancelled_and_not_reported() -> None:
     queue = Queue(leased(1))
 
     def work(spec: TaskSpec) -> None:
-        queue.taken_by_others = True
+        queue.is_lease_lost = True
         assert machine.cancelled.wait(10)
 
     machine = Machine(work)
@@ -236,7 +236,7 @@ def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
     assert ended.summary.startswith("lease lost")
 
 
-def test_a_stopped_worker_gives_its_task_back() -> None:
+def test_stopped_worker_releases_its_task() -> None:
     stop = threading.Event()
     queue = Queue(leased(1))
 
@@ -250,19 +250,19 @@ def test_a_stopped_worker_gives_its_task_back() -> None:
     assert queue.failed == [(1, STOPPED, True)]
 
 
-def test_a_long_job_gives_signs_of_life() -> None:
+def test_long_job_sends_heartheartbeats() -> None:
     queue = Queue(leased(1))
     enough = threading.Event()
 
     def work(spec: TaskSpec) -> None:
-        while queue.beats < 3:
+        while queue.heartbeats < 3:
             enough.wait(0.05)
 
     work_off(queue, Machine(work))
     assert [number for number, _ in queue.completed] == [1]
 
 
-def test_a_server_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_server_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.pipeline.worker._FIRST_PAUSE_SECONDS", 0.01)
     queue = Queue(leased(1), away=3)
     work_off(queue, Machine())

@@ -30,7 +30,7 @@ from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, new_bench
 from tests.pipeline.maintenance_run import (
     SOON,
-    WORKER_RIGHTS,
+    WORKER_PERMISSIONS,
     MaintainedLake,
     command_of,
     java_of,
@@ -58,7 +58,7 @@ EMBEDDED = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of these tests' own: its tasks are nobody else's."""
+    """A server for these tests only."""
     with running_server(tmp_path_factory.mktemp("maintained_lake") / "data", workers=2, **SOON) as running:
         yield running
 
@@ -78,10 +78,10 @@ def lines_of(log: str, job: JobKind) -> list[str]:
     return [line for line in log.splitlines() if line.startswith(f"{job} ")]
 
 
-# -- from a policy to a table that was seen to -------------------------------------------------------------------------
+# -- from a policy to a maintained table -------------------------------------------------------------------------------
 
 
-def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
+def test_policies_and_commits_lead_to_tasks_that_a_worker_runs(
     place: MaintainedLake, namespace: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     place.attach(namespace, "system.data-compaction", min_input_files=5)
@@ -112,8 +112,8 @@ def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
     assert reports[JobKind.COMPACT]["read"]["files"] == 12
     assert reports[JobKind.REMOVE_ORPHANS]["details"]["orphans"] == [f"s3://{ref.warehouse}/{orphan}"]
     assert reports[JobKind.EXPIRE_SNAPSHOTS]["removed"]["files"] > 0
-    told = place.told_of_tasks()
-    assert [told[task.id] for task in planned.values()] == [["Planned", "Started", "Succeeded"]] * 4
+    events = place.task_events()
+    assert [events[task.id] for task in planned.values()] == [["Planned", "Started", "Succeeded"]] * 4
     log = worker.said()
     assert all(len(lines_of(log, job)) == 1 and "done in" in lines_of(log, job)[0] for job in jobs), log
 
@@ -122,15 +122,15 @@ def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
         assert (len(table.snapshots()) < before[0], ids_of(table)) == (True, before[1])
     with connected(place.lake.server) as s3:
         assert orphan not in all_keys(s3, ref.warehouse, prefix)
-    # Every file that is referred to is there, and has its rows.
+    # Every referenced file exists and has its rows.
     bench = new_bench(spark, place.lake, place.worker_keys)
     bench.checksum(bench.table(namespace))
 
 
-def test_events_are_exported_by_a_worker_that_may_read_them(
+def test_worker_with_permission_exports_events(
     place: MaintainedLake, server: RunningServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    keys = user_who_may(server, tmp_path, *WORKER_RIGHTS, "lakebed:ReadEvents").keys
+    keys = user_who_may(server, tmp_path, *WORKER_PERMISSIONS, "lakebed:ReadEvents").keys
     reader = replace(place, worker_keys=keys)
     spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
     task = place.client.tasks.submit(spec).task
@@ -139,75 +139,75 @@ def test_events_are_exported_by_a_worker_that_may_read_them(
     report = place.client.tasks.get(task.id).report or {}
     assert report["table"] == f"{place.lake.warehouse}.system.events"
     bench = new_bench(spark, place.lake, keys)
-    told = {
+    exported = {
         event.seq for page in place.client.events.pages(until=report["details"]["last-seq"]) for event in page.events
     }
-    assert {row[0] for row in bench.sql(f"SELECT seq FROM {bench.table('system', 'events').sql}")} == told
+    assert {row[0] for row in bench.sql(f"SELECT seq FROM {bench.table('system', 'events').sql}")} == exported
 
 
-# -- tables that are not there any more, or elsewhere ------------------------------------------------------------------
+# -- dropped and renamed tables ----------------------------------------------------------------------------------------
 
 
-class Meddling(SparkJobRunner):
-    """Has something happen to the table between the claim and the work, or while the work is under way."""
+class InterruptingRunner(SparkJobRunner):
+    """Runs callbacks between the lease of a task and its job, and during the job."""
 
     after_start: Callable[[], object] | None = None
     before_run: Callable[[], object] | None = None
 
     def start(self, progress: Progress) -> None:
         super().start(progress)
-        happen, self.after_start = self.after_start, None
-        if happen is not None:
-            happen()
+        callback, self.after_start = self.after_start, None
+        if callback is not None:
+            callback()
 
     def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
-        happen, self.before_run = self.before_run, None
-        if happen is not None:
-            happen()
+        callback, self.before_run = self.before_run, None
+        if callback is not None:
+            callback()
         return super().run(spec, progress)
 
 
 @pytest.fixture
-def meddling(spark: SparkSession, place: MaintainedLake) -> Meddling:
-    """With the Spark of the other tests."""
-    engine = own_runner(place, Meddling)
-    assert isinstance(engine, Meddling)
+def runner(spark: SparkSession, place: MaintainedLake) -> InterruptingRunner:
+    """A runner with the Spark of the other tests."""
+    engine = own_runner(place, InterruptingRunner)
+    assert isinstance(engine, InterruptingRunner)
     return engine
 
 
-def compact(place: MaintainedLake, ref: TableRef, meddling: Meddling) -> dict[str, Any]:
-    """Have a table compacted; the task's report."""
+def compact(place: MaintainedLake, ref: TableRef, runner: InterruptingRunner) -> dict[str, Any]:
+    """Compact a table; returns the task's report."""
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
-    (ended,) = run_tasks(place, meddling)
+    (ended,) = run_tasks(place, runner)
     assert ended.report is not None, ended.summary
     return place.client.tasks.get(task.id).report or {}
 
 
-def test_a_table_that_is_dropped_under_the_worker_is_left_with_a_reason(
-    place: MaintainedLake, namespace: str, meddling: Meddling
+def test_table_dropped_during_its_task_is_skipped_with_a_reason(
+    place: MaintainedLake, namespace: str, runner: InterruptingRunner
 ) -> None:
     ref = place.table(namespace, appends=3)
-    meddling.before_run = lambda: place.drop(ref)
-    report = compact(place, ref, meddling)
+    runner.before_run = lambda: place.drop(ref)
+    report = compact(place, ref, runner)
     assert not report["changed"]
     assert report["skipped"] == [{"what": str(ref), "reason": "the table was dropped after the task was submitted"}]
 
 
-def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reason(
-    place: MaintainedLake, namespace: str, meddling: Meddling
+def test_table_dropped_before_its_task_is_skipped_with_a_reason(
+    place: MaintainedLake, namespace: str, runner: InterruptingRunner
 ) -> None:
     ref, other = place.table(namespace, appends=3), place.table(namespace, "other", appends=3)
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
     place.drop(ref)
-    assert compact(place, other, meddling)["changed"]
+    assert compact(place, other, runner)["changed"]
     seen = place.client.tasks.get(task.id)
     assert seen.state is TaskState.DONE
     assert (seen.report or {})["skipped"] == [{"what": str(ref), "reason": "the table was dropped"}]
-    assert place.told_of_tasks()[task.id] == ["Planned", "Withdrawn"]
+    assert place.task_events()[task.id] == ["Planned", "Withdrawn"]
 
 
-def test_a_table_that_takes_the_name_of_the_one_that_is_meant_is_not_touched(
-    place: MaintainedLake, namespace: str, meddling: Meddling
+def test_new_table_of_the_same_name_is_not_touched(
+    place: MaintainedLake, namespace: str, runner: InterruptingRunner
 ) -> None:
     ref = place.table(namespace, appends=3)
 
@@ -215,18 +215,16 @@ def test_a_table_that_takes_the_name_of_the_one_that_is_meant_is_not_touched(
         place.rename(ref, "meant")
         place.table(namespace, appends=3)
 
-    meddling.after_start = exchange
-    assert compact(place, ref, meddling)["table"] == f"{ref.warehouse}.{namespace}.meant"
+    runner.after_start = exchange
+    assert compact(place, ref, runner)["table"] == f"{ref.warehouse}.{namespace}.meant"
     assert len(place.data_files(ref)) == 3
     assert len(place.data_files(ref._replace(table="meant"))) == 1
 
 
-def test_a_table_that_is_renamed_under_the_worker_is_gone_on_with(
-    place: MaintainedLake, namespace: str, meddling: Meddling
-) -> None:
+def test_task_continues_on_a_renamed_table(place: MaintainedLake, namespace: str, runner: InterruptingRunner) -> None:
     ref = place.table(namespace, appends=3)
-    meddling.before_run = lambda: place.rename(ref, "meant")
-    report = compact(place, ref, meddling)
+    runner.before_run = lambda: place.rename(ref, "meant")
+    report = compact(place, ref, runner)
     assert (report["changed"], report["table"]) == (True, f"{ref.warehouse}.{namespace}.meant")
     assert len(place.data_files(ref._replace(table="meant"))) == 1
 
@@ -238,12 +236,12 @@ import sys
 from pathlib import Path
 from lakebed.cli.main import main
 from lakebed.pipeline.spark.java import find_java
-find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
+find_java.__kwdefaults__["installed"] = Path("/nowhere")  # the machine may have one
 sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does_it(
+def test_worker_without_java_reports_it_and_another_worker_runs_the_task(
     place: MaintainedLake, namespace: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     ref = place.table(namespace, appends=3)
@@ -252,15 +250,15 @@ def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does
     worker = start_worker(place, tmp_path, environment=nothing, program=("-c", WITHOUT_JAVA))
     assert worker.process.wait(60) == FAILED
     said = worker.said()
-    assert "Spark needs Java 17 or 21: install one" in said
+    assert "Spark needs Java 17 or 21: install it" in said
     assert "Traceback" not in said
     failed = place.client.tasks.get(task.id)
     assert (failed.state, failed.attempts) == (TaskState.READY, 1)
     assert failed.failure is not None
-    assert "apt-get install openjdk-17-jre-headless), or set JAVA_HOME to where one is" in failed.failure
-    assert place.told_of_tasks()[task.id] == ["Planned", "Started", "Failed"]
+    assert "apt-get install openjdk-17-jre-headless), or set JAVA_HOME." in failed.failure
+    assert place.task_events()[task.id] == ["Planned", "Started", "Failed"]
 
-    # The server has not noticed: it takes commits, and gives the task to a worker that can do it.
+    # The server continues, and another worker runs the task.
     with urllib.request.urlopen(f"{place.lake.server.endpoint}/health/ready", timeout=10) as answer:
         assert answer.status == 200
     with place.loaded(ref) as table:
@@ -270,7 +268,7 @@ def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does
 
 
 @pytest.mark.heavy
-def test_a_worker_whose_java_dies_gives_the_task_back_and_starts_another(
+def test_worker_whose_jvm_dies_releases_the_task_and_restarts_spark(
     place: MaintainedLake, namespace: str, tmp_path: Path
 ) -> None:
     find_or_install_java()
@@ -286,19 +284,19 @@ def test_a_worker_whose_java_dies_gives_the_task_back_and_starts_another(
         os.kill(java, signal.SIGKILL)
         done = place.wait_done(task.id)
         assert (done.attempts, done.worker) == (2, worker.name)
-        assert place.told_of_tasks()[task.id] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
-        # And it is as warm as the first one was.
+        assert place.task_events()[task.id] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
+        # The new session is warm, too.
         place.wait_done(place.submit(JobKind.VERIFY, ref).id)
         assert worker.stop() == 0, worker.said()
     assert "Traceback" not in worker.said()
     assert len(place.data_files(ref)) == 1
 
 
-# -- the server's own worker -------------------------------------------------------------------------------------------
+# -- the embedded worker -----------------------------------------------------------------------------------------------
 
 
-def ask_for_compaction(place: MaintainedLake) -> int:
-    """Give a server's own worker something to do; the task."""
+def request_compaction(place: MaintainedLake) -> int:
+    """Create a table that needs compaction; returns the id of the planned task."""
     namespace = place.namespace()
     place.attach(namespace, "system.data-compaction", min_input_files=3)
     ref = place.table(namespace, appends=3)
@@ -306,26 +304,26 @@ def ask_for_compaction(place: MaintainedLake) -> int:
     return place.tasks_of(ref)[0].id
 
 
-def test_a_server_starts_a_worker_when_a_table_needs_one_and_ends_it_with_itself(tmp_path: Path) -> None:
+def test_server_starts_and_stops_its_embedded_worker(tmp_path: Path) -> None:
     find_or_install_java()
     with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, maintained_lake(server, tmp_path) as place:
         assert java_of(server.process.pid) == []
-        report = place.wait_done(ask_for_compaction(place)).report or {}
+        report = place.wait_done(request_compaction(place)).report or {}
         assert (report["read"]["files"], report["wrote"]["files"]) == (3, 1)
-        # Kept for a while: the next task begins at once. What others on the machine can see of it holds no secret.
+        # The worker stays for the next task. Its command line has no secrets.
         assert java_of(server.process.pid) != []
         assert not any(server.secret_key in command_of(pid) for pid in session_of(server.process.pid))
         assert server.stop() == 0
-        wait_until(lambda: not session_of(server.process.pid), "nothing is left running")
+        wait_until(lambda: not session_of(server.process.pid), "all processes ended")
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("killed", ["all of its processes", "the first of its processes"])
 @pytest.mark.parametrize("moment", ["while Spark starts", "after a task"])
-def test_the_worker_of_a_server_that_is_killed_ends_too(tmp_path: Path, killed: str, moment: str) -> None:
+def test_embedded_worker_exits_with_a_killed_server(tmp_path: Path, killed: str, moment: str) -> None:
     find_or_install_java()
     with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, maintained_lake(server, tmp_path) as place:
-        task = ask_for_compaction(place)
+        task = request_compaction(place)
         if moment == "after a task":
             place.wait_done(task)
         wait_until(lambda: bool(java_of(server.process.pid)), "Java is started")
@@ -333,4 +331,4 @@ def test_the_worker_of_a_server_that_is_killed_ends_too(tmp_path: Path, killed: 
         for pid in own if killed == "all of its processes" else [server.process.pid]:
             os.kill(pid, signal.SIGKILL)
         server.process.wait()
-        wait_until(lambda: not session_of(server.process.pid), "nothing is left running")
+        wait_until(lambda: not session_of(server.process.pid), "all processes ended")

@@ -1,4 +1,4 @@
-"""A run of writers, tiering and union reads at the same time, and what is known of the truth at each moment."""
+"""Concurrent writers, tiering and union reads, with the expected content at each time."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ EVENTS: Final = pa.schema([("id", pa.int64()), ("name", pa.string())])
 KEYS: Final = 300
 _BATCH: Final = 20
 _PAUSE: Final = 0.1
-"""Between batches: the machine is for readers, too."""
+"""Pause between batches, to leave time for readers."""
 
 
 @dataclass
 class LogTruth:
-    """What one writer has sent to a log, and how much of it is acknowledged: whole numbers from its first on."""
+    """The records of one writer, consecutive integers: how many were sent and acknowledged."""
 
     first: int
     sent: int = 0
     acknowledged: int = 0
 
     def check(self, read: set[int], acknowledged_before: int, sent_after: int) -> None:
-        """That what was read is what was there at some moment between."""
+        """Check that a read between two times has a state between them."""
         mine = {number for number in read if self.first <= number < self.first + 10**9}
         assert mine >= set(range(self.first, self.first + acknowledged_before))
         assert mine <= set(range(self.first, self.first + sent_after))
@@ -48,14 +48,14 @@ class LogTruth:
 
 @dataclass
 class KeyTruth:
-    """What was made of each key, one thing after the other; how many of these were sent, and are acknowledged."""
+    """The values of each key in order, and how many were sent and acknowledged."""
 
     history: list[list[str | None]] = field(default_factory=lambda: [[None] for _ in range(KEYS)])
     sent: list[int] = field(default_factory=lambda: [0] * KEYS)
     acknowledged: list[int] = field(default_factory=lambda: [0] * KEYS)
 
     def check(self, read: dict[int, str], acknowledged_before: list[int], sent_after: list[int]) -> None:
-        """That each key is as it was at some moment between."""
+        """Check that each key has a state between the two times."""
         for key in range(KEYS):
             can_be = self.history[key][acknowledged_before[key] : sent_after[key] + 1]
             assert read.get(key) in can_be, (key, read.get(key), can_be)
@@ -64,7 +64,7 @@ class KeyTruth:
 
 @dataclass
 class UnionRun:
-    """The tables, what was written to them, and what was counted."""
+    """The tables, their expected content, and counts."""
 
     bench: StreamBench
     log: str
@@ -78,8 +78,8 @@ class UnionRun:
     over: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
-    def going_on(self) -> Iterator[list[Future[None]]]:
-        """Write and tier, for the time of a block; what fails is raised at its end."""
+    def running(self) -> Iterator[list[Future[None]]]:
+        """Write and tier during the block; raises failures at its end."""
         work: list[Callable[[], None]] = [self._append_with_pyfluss, self._append, self._upsert, self._tier]
         with ThreadPoolExecutor(len(work)) as threads:
             started = [threads.submit(self._until_over, each) for each in work]
@@ -91,7 +91,7 @@ class UnionRun:
                 each.result()
 
     def read_log(self, how: str, read: Callable[[str, str], list[tuple[Any, ...]]]) -> None:
-        """Read the log, and compare."""
+        """Read the log table and compare."""
         truths = (self.by_pyfluss, self.by_lakebed)
         before = [truth.acknowledged for truth in truths]
         found = [number for number, _ in read(self.log, "id, name")]
@@ -102,7 +102,7 @@ class UnionRun:
         self._count(how, len(found))
 
     def read_keys(self, how: str, read: Callable[[str, str], list[tuple[Any, ...]]]) -> None:
-        """Read the rows of keys, and compare."""
+        """Read the KV table and compare."""
         before = list(self.keys.acknowledged)
         found = read(self.keyed, "id, name")
         after = list(self.keys.sent)
@@ -111,14 +111,14 @@ class UnionRun:
         self._count(how, len(found))
 
     def with_spark(self, stream: str, columns: str) -> list[tuple[Any, ...]]:
-        """A union read by the data source."""
+        """A union read with the data source."""
         warehouse, endpoint = self.bench.bench.lake.warehouse, self.bench.bench.access.endpoint
         read = self.bench.read(stream, mode="union", warehouse=warehouse, endpoint=endpoint, columns=columns)
         return [tuple(row) for row in read.collect()]
 
     def with_select(self, stream: str, columns: str) -> list[tuple[Any, ...]]:
-        """A union read by `lakebed select`."""
-        asked = argparse.Namespace(
+        """A union read with `lakebed select`."""
+        arguments = argparse.Namespace(
             source=f"stream://{DATABASE}.{stream}",
             expression=f"SELECT {columns} FROM {stream}",
             output="json",
@@ -126,14 +126,14 @@ class UnionRun:
             warehouse=self.bench.bench.lake.warehouse,
             lake_table=None,
         )
-        answer = b"".join(records_of_stream(self.bench.bench.access, Settings(), asked))
-        return [tuple(json.loads(line).values()) for line in answer.splitlines()]
+        output = b"".join(records_of_stream(self.bench.bench.access, Settings(), arguments))
+        return [tuple(json.loads(line).values()) for line in output.splitlines()]
 
     def _until_over(self, work: Callable[[], None]) -> None:
         try:
             work()
         finally:
-            # Nothing is shown by the rest if one of them is gone.
+            # The run is meaningless without one of its parts.
             self.over.set()
 
     def _append_with_pyfluss(self) -> None:
@@ -201,7 +201,7 @@ class UnionRun:
 
 
 def new_run(bench: StreamBench) -> UnionRun:
-    """With tables of their own."""
+    """A run with new tables."""
     log = bench.make(EVENTS, bucket_count=2)
     keyed = bench.make(EVENTS, primary_key=["id"], bucket_count=2)
     return UnionRun(bench, log, keyed)

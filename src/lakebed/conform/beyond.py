@@ -63,7 +63,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "sort compaction",
                 (
-                    f"{_COMPACTION}::test_small_files_become_one_a_partition",
+                    f"{_COMPACTION}::test_small_files_become_one_per_partition",
                     f"{_SPARK_MAINTENANCE}::test_small_files_become_one_a_partition",
                 ),
                 f"{_BY_SPARK}; sort and Z-order",
@@ -71,9 +71,9 @@ ITEMS: Final = (
             FeatureClaim(
                 "row-level compaction",
                 (
-                    f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
-                    f"{_COMPACTION}::test_equality_deletes_are_applied_and_go",
-                    f"{_COMPACTION}::test_deletion_vectors_are_applied_and_rows_keep_their_ids",
+                    f"{_COMPACTION}::test_position_deletes_are_applied_and_remaining_ones_compacted",
+                    f"{_COMPACTION}::test_equality_deletes_are_applied_and_removed",
+                    f"{_COMPACTION}::test_deletion_vectors_are_applied_and_row_ids_kept",
                     f"{_SPARK_MAINTENANCE}::test_deletion_vectors_are_compacted_away",
                 ),
                 f"{_BY_SPARK}; applies position deletes, equality deletes and deletion vectors",
@@ -81,7 +81,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "delete-file rewrite",
                 (
-                    f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
+                    f"{_COMPACTION}::test_position_deletes_are_applied_and_remaining_ones_compacted",
                     f"{_SPARK_MAINTENANCE}::test_position_deletes_are_rewritten_and_compacted_away",
                 ),
                 _BY_SPARK,
@@ -95,7 +95,7 @@ ITEMS: Final = (
                 "background snapshot expiration",
                 (
                     "tests/pipeline/test_worker_live.py"
-                    "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+                    "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
                     "tests/pipeline/jobs/test_expiry.py",
                 ),
                 "by policy: the server plans, a Spark worker expires",

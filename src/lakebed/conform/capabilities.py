@@ -95,7 +95,7 @@ CAPABILITIES: Final = (
                 "::test_expired_snapshots_are_committed_away_and_their_files_follow",
                 f"{_PIPELINE}/jobs/test_expiry.py",
                 f"{_PIPELINE}/test_worker_live.py"
-                "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+                "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
             ),
         ),
         "supported-on-request-and-by-policy",
@@ -123,7 +123,7 @@ CAPABILITIES: Final = (
             (
                 f"{_PIPELINE}/jobs/test_compaction.py",
                 f"{_PIPELINE}/test_worker_live.py"
-                "::test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does",
+                "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
                 f"{_CLIENTS}/test_spark_concurrency.py::test_compaction_and_appends_do_not_disturb_each_other",
             ),
         ),

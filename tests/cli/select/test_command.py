@@ -211,9 +211,9 @@ def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, say: Lakebed) 
         (("ns.t", "SELECT * FROM S3Object", "--as-of", "yesterday"), "expected a time"),
         (("ns.t", "SELECT s.absent FROM S3Object s"), "no such column"),
         (("t", "SELECT * FROM S3Object"), "NAMESPACE.TABLE"),
-        (("ns.t", "SELECT * FROM S3Object", "--range", "0-1"), "does not apply"),
-        (("ns.t", "SELECT * FROM S3Object", "--quote", ""), "does not apply"),
-        (("s3://data/people.csv", "SELECT * FROM S3Object", "--ref", "main"), "of tables"),
+        (("ns.t", "SELECT * FROM S3Object", "--range", "0-1"), "does not apply to"),
+        (("ns.t", "SELECT * FROM S3Object", "--quote", ""), "does not apply to"),
+        (("s3://data/people.csv", "SELECT * FROM S3Object", "--ref", "main"), "apply to tables only"),
     ],
 )
 def test_invalid_table_query_is_one_line(words: tuple[str, ...], said: str, lake: CatalogLake, say: Lakebed) -> None:

@@ -107,9 +107,9 @@ async def test_what_cannot_be_is_one_line(
     for words, said in (
         (("stream://t", everything), "stream://DATABASE.TABLE"),
         ((f"{source}x", "SELECT * FROM S3Object"), "no such table"),
-        ((source, everything, "--as-of", "2026-01-01"), "does not apply"),
-        ((source, everything, "--range", "0-1"), "does not apply"),
-        (("s3://b/k.csv", everything, "--lake-table", "a.b"), "does not apply"),
+        ((source, everything, "--as-of", "2026-01-01"), "does not apply to"),
+        ((source, everything, "--range", "0-1"), "does not apply to"),
+        (("s3://b/k.csv", everything, "--lake-table", "a.b"), "does not apply to"),
         ((source, everything, "--lake-table", "no.such"), "no such table"),
         ((source, "SELECT absent FROM t"), "no such column"),
     ):

@@ -184,7 +184,7 @@ def test_a_worker_that_slept_longer_than_its_lease_does_no_harm_when_it_wakes(
             finish(place, task.id, tally)
             assert look(bench, ref, tally) == before
             os.killpg(victim.process.pid, signal.SIGCONT)
-            wait_until(lambda: ": lost" in victim.said(), "it finds that the task is no longer its own")  # noqa: B023  # waits here
+            wait_until(lambda: ": lease lost" in victim.said(), "the worker detects the lost lease")  # noqa: B023  # waits here
             assert look(bench, ref, tally) == before
         finally:
             victim.kill()

@@ -28,12 +28,12 @@ ROWS = [{"id": 1, "name": "a", "price": 1.5}, {"id": 2, "name": "b", "price": 2.
         (b'{"id": 1, "name": "a", "price": 1.5}\n{"price": 2, "name": "b", "id": 2}\n', "json"),
     ],
 )
-def test_rows_are_read_as_the_table_has_them(body: bytes, format: str) -> None:
+def test_rows_are_read_in_the_table_schema(body: bytes, format: str) -> None:
     assert fit_columns(read_file(body, format, None), SCHEMA).to_pylist() == ROWS
     assert fit_columns(read_file(body, format, SCHEMA), SCHEMA).to_pylist() == ROWS
 
 
-def test_a_column_that_a_file_lacks_has_no_values() -> None:
+def test_missing_columns_are_null() -> None:
     assert fit_columns(read_file(b"id\n7\n", "csv", SCHEMA), SCHEMA).to_pylist() == [
         {"id": 7, "name": None, "price": None}
     ]
@@ -51,6 +51,6 @@ def test_a_column_that_a_file_lacks_has_no_values() -> None:
         (b"", "xml", "unknown format"),
     ],
 )
-def test_what_does_not_fit_is_told(body: bytes, format: str, why: str) -> None:
+def test_values_that_do_not_fit_are_reported(body: bytes, format: str, why: str) -> None:
     with pytest.raises(UnreadableFile, match=why):
         fit_columns(read_file(body, format, SCHEMA), SCHEMA)

@@ -21,29 +21,29 @@ def types(*values: str) -> dict[str, str]:
     return column_types(read_layout(FOLDER, stored(*(f"k={value}/x.parquet" for value in values))))
 
 
-def test_folders_tell_values_in_their_order() -> None:
+def test_partition_values_are_parsed_from_folders() -> None:
     layout = read_layout(f"{FOLDER}/", stored("a=1/b=x%2Fy/f.parquet", f"a=2/b={NULL}/g.parquet"))
     assert layout.columns == ("a", "b")
     assert [file.values for file in layout.files] == [("1", "x/y"), ("2", None)]
 
 
-def test_plain_folders_tell_nothing() -> None:
+def test_plain_folders_have_no_partition_values() -> None:
     layout = read_layout(FOLDER, stored("2026/f.parquet", "g"))
     assert (layout.columns, len(layout.files)) == ((), 2)
 
 
-def test_hidden_and_empty_files_are_passed_over() -> None:
+def test_hidden_and_empty_files_are_skipped() -> None:
     files = [*stored("_SUCCESS", ".crc", "_tmp/f.parquet", "f.parquet"), ListedFile(f"{FOLDER}/empty", 0, 0)]
     layout = read_layout(FOLDER, files)
     assert ([file.path for file in layout.files], layout.hidden) == ([f"{FOLDER}/f.parquet"], 4)
 
 
-def test_column_whose_name_begins_as_hidden_files_do_is_none() -> None:
+def test_folder_with_a_hidden_name_is_not_a_partition() -> None:
     assert read_layout(FOLDER, stored("_day=1/f.parquet")).columns == ("_day",)
 
 
 @pytest.mark.parametrize("keys", [("a=1/f", "f"), ("a=1/f", "b=1/f"), ("a=1/b=1/f", "b=1/a=1/f")])
-def test_files_that_are_divided_otherwise_than_the_others_are_refused(keys: tuple[str, ...]) -> None:
+def test_files_with_different_partition_columns_are_rejected(keys: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput, match="need the same partition columns"):
         read_layout(FOLDER, stored(*keys))
 
@@ -62,11 +62,11 @@ def test_files_that_are_divided_otherwise_than_the_others_are_refused(keys: tupl
         ((str(10**18),), "string"),
     ],
 )
-def test_type_is_what_all_values_can_be(values: tuple[str, ...], expected: str) -> None:
+def test_partition_type_fits_all_values(values: tuple[str, ...], expected: str) -> None:
     assert types(*values) == {"k": expected}
 
 
-def test_types_that_are_stated_count() -> None:
+def test_given_types_override_inferred_ones() -> None:
     layout = read_layout(FOLDER, stored("a=1/b=2/f"))
     assert column_types(layout, ["a string", "b"]) == {"a": "string", "b": "int"}
     for stated in (["b", "a"], ["a"], ["a map<int,int>", "b"]):
@@ -75,12 +75,12 @@ def test_types_that_are_stated_count() -> None:
 
 
 @given(values=st.lists(st.text(min_size=1).filter(lambda text: text != NULL), min_size=1, max_size=5))
-def test_values_are_read_back_whatever_they_are(values: list[str]) -> None:
+def test_partition_values_round_trip(values: list[str]) -> None:
     files = stored(*(f"k={quote(value, safe='')}/f{number}" for number, value in enumerate(values)))
     assert [file.values for file in read_layout(FOLDER, files).files] == [(value,) for value in values]
 
 
-def test_places_are_compared_as_directories() -> None:
+def test_locations_are_compared_as_directories() -> None:
     assert is_inside("s3://b/t/data", "s3://b/t")
     assert is_inside("s3a://b/t/", "s3://b/t")
     assert not is_inside("s3://b/t10", "s3://b/t")

@@ -1,4 +1,4 @@
-"""Compaction by every strategy, of tables with every kind of delete."""
+"""Compaction with every strategy and every kind of delete."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lakebed.pipeline.files.table_shape import TableShape
 from lakebed.pipeline.jobs.compaction import JOB, RowOrder, action_options, read_arrangement
 from lakebed.pipeline.spark.iceberg_jvm import load_table
 from lakebed.pipeline.table_ref import CatalogTable
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 
 def with_spark(function: Any) -> Any:  # Any: a test
-    """The test takes Spark, and its time."""
+    """Marks a test that needs Spark."""
     for mark in (*SPARK_MARKS, pytest.mark.heavy):
         function = mark(function)
     return function
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- options ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def with_spark(function: Any) -> Any:  # Any: a test
         ({"zorder-columns": ["a", "odd`name"]}, RowOrder("sort", "zorder(`a`, `odd``name`)")),
     ],
 )
-def test_strategy_follows_from_what_it_needs(options: dict[str, Option], expected: RowOrder) -> None:
+def test_strategy_follows_from_the_options(options: dict[str, Option], expected: RowOrder) -> None:
     assert read_arrangement(JOB.check(options)) == expected
 
 
@@ -53,12 +53,12 @@ def test_strategy_follows_from_what_it_needs(options: dict[str, Option], expecte
         {"delete-ratio-threshold": 2},
     ],
 )
-def test_what_does_not_go_together_is_refused(options: dict[str, Option]) -> None:
+def test_contradicting_options_are_rejected(options: dict[str, Option]) -> None:
     with pytest.raises(InvalidInput):
         read_arrangement(JOB.check(options))
 
 
-def test_deletes_of_a_table_as_a_whole_count_where_those_of_a_file_are_not_known() -> None:
+def test_table_delete_ratio_is_used_without_per_file_counts() -> None:
     few, many = TableShape(rows=100, deleted_rows=9), TableShape(rows=100, deleted_rows=10)
     assert "delete-file-threshold" not in action_options(JOB.check({}), few)
     assert action_options(JOB.check({}), many)["delete-file-threshold"] == "1"
@@ -71,7 +71,7 @@ def test_deletes_of_a_table_as_a_whole_count_where_those_of_a_file_are_not_known
 
 @pytest.fixture
 def scattered(bench: Bench, namespace: str) -> CatalogTable:
-    """A table of two partitions, six files in each."""
+    """A table of two partitions with six files each."""
     table = bench.table(namespace)
     bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, name STRING, part INT) USING iceberg PARTITIONED BY (part)")
     for number in range(6):
@@ -93,7 +93,9 @@ def scattered(bench: Bench, namespace: str) -> CatalogTable:
     ],
     ids=["binpack", "sort", "zorder", "partial-progress"],
 )
-def test_small_files_become_one_a_partition(bench: Bench, scattered: CatalogTable, options: dict[str, Option]) -> None:
+def test_small_files_become_one_per_partition(
+    bench: Bench, scattered: CatalogTable, options: dict[str, Option]
+) -> None:
     before, checksum = bench.rows(scattered), bench.checksum(scattered)
     report = bench.do(JobKind.COMPACT, scattered, options)
     assert (report.read.files, report.wrote.files, report.saved.files) == (12, 2, 10)
@@ -107,15 +109,15 @@ def test_small_files_become_one_a_partition(bench: Bench, scattered: CatalogTabl
         names = [row[0] for row in bench.sql(f"SELECT name FROM {scattered.sql} WHERE part = 0")]
         assert names == sorted(names, reverse=True)
     again = bench.do(JobKind.COMPACT, scattered, options)
-    assert was_left(again, "none of 2 files needs it")
+    assert changed_nothing(again, "none of 2 files qualifies")
     assert again.snapshots == ()
 
 
 @with_spark
-def test_where_and_sizes_choose_what_is_rewritten(bench: Bench, scattered: CatalogTable) -> None:
+def test_where_and_sizes_select_files(bench: Bench, scattered: CatalogTable) -> None:
     planned = bench.do(JobKind.COMPACT, scattered, {"where": "part = 1"}, dry_run=True)
     assert (planned.read.files, planned.wrote.files, planned.changed) == (6, 1, False)
-    assert was_left(bench.do(JobKind.COMPACT, scattered, {"min-input-files": 7}), "fewer than 7 of a partition")
+    assert changed_nothing(bench.do(JobKind.COMPACT, scattered, {"min-input-files": 7}), "fewer than 7 per partition")
     report = bench.do(JobKind.COMPACT, scattered, {"where": "part = 1"})
     assert (report.read.files, report.wrote.files) == (6, 1)
     assert len(bench.files(scattered)) == 7
@@ -127,7 +129,7 @@ def test_where_and_sizes_choose_what_is_rewritten(bench: Bench, scattered: Catal
 
 
 @with_spark
-def test_position_deletes_are_applied_and_those_that_stay_are_compacted(bench: Bench, namespace: str) -> None:
+def test_position_deletes_are_applied_and_remaining_ones_compacted(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '2',"
@@ -137,12 +139,12 @@ def test_position_deletes_are_applied_and_those_that_stay_are_compacted(bench: B
     for number in range(3):
         bench.sql(f"DELETE FROM {table.sql} WHERE id = {number}")
     checksum = bench.checksum(table)
-    # Three rows of a thousand: not worth a rewrite of the data, but three files are more than one.
+    # Three deleted rows of a thousand: below the threshold for data files, but delete files are compacted.
     report = bench.do(JobKind.COMPACT, table, {"rewrite-deletes": True})
     assert report.after is not None
     assert (report.read.files, report.wrote.files, report.after.position_deletes) == (3, 1, 1)
     assert bench.checksum(table) == checksum
-    assert was_left(bench.do(JobKind.COMPACT, table, {"rewrite-deletes": True}), "there are 1 of them")
+    assert changed_nothing(bench.do(JobKind.COMPACT, table, {"rewrite-deletes": True}), "the table has 1;")
     bench.sql(f"DELETE FROM {table.sql} WHERE id < 100")
     left, checksum = bench.rows(table), bench.checksum(table)
     report = bench.do(JobKind.COMPACT, table)
@@ -154,7 +156,7 @@ def test_position_deletes_are_applied_and_those_that_stay_are_compacted(bench: B
 
 @with_spark
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_equality_deletes_are_applied_and_go(bench: Bench, s3: Any, namespace: str, partitioned: bool) -> None:
+def test_equality_deletes_are_applied_and_removed(bench: Bench, s3: Any, namespace: str, partitioned: bool) -> None:
     table = bench.table(namespace)
     divided = "PARTITIONED BY (part)" if partitioned else ""
     bench.sql(
@@ -162,7 +164,7 @@ def test_equality_deletes_are_applied_and_go(bench: Bench, s3: Any, namespace: s
     )
     bench.sql(f"INSERT INTO {table.sql} SELECT id, CAST(1 AS INT) FROM range(0, 10, 1, 1)")
     delete_equal(bench, s3, table, [2, 3], part=1 if partitioned else None)
-    bench.sql(f"INSERT INTO {table.sql} VALUES (3, 1)")  # Written after the delete: it stays.
+    bench.sql(f"INSERT INTO {table.sql} VALUES (3, 1)")  # after the delete: not deleted
     left = [(id_, 1) for id_ in range(10) if id_ not in (2,)]
     assert bench.rows(table) == left
     checksum = bench.checksum(table)
@@ -172,11 +174,11 @@ def test_equality_deletes_are_applied_and_go(bench: Bench, s3: Any, namespace: s
     assert (report.before.equality_deletes, report.after.equality_deletes) == (1, 0)
     assert bench.rows(table) == left
     assert bench.checksum(table) == checksum
-    assert was_left(bench.do(JobKind.COMPACT, table), "0% of the rows are deleted")
+    assert changed_nothing(bench.do(JobKind.COMPACT, table), "0% of the rows are deleted")
 
 
 def delete_equal(bench: Bench, s3: Any, table: CatalogTable, ids: list[int], part: int | None) -> None:
-    """Commit an equality delete file, as streaming writers do; Spark writes none itself."""
+    """Commit an equality delete file, as streaming writers do. Spark itself writes none."""
     field = pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": ids}, schema=pa.schema([field])), sink)
@@ -199,7 +201,7 @@ def delete_equal(bench: Bench, s3: Any, table: CatalogTable, ids: list[int], par
     loaded.newRowDelta().addDeletes(builder.build()).commit()
 
 
-def _ints(bench: Bench, *values: int) -> Any:  # Any: an array of Java's
+def _ints(bench: Bench, *values: int) -> Any:  # Any: a Java array
     gateway: Any = bench.spark.sparkContext._gateway
     made = gateway.new_array(gateway.jvm.int, len(values))
     for index, value in enumerate(values):
@@ -208,7 +210,7 @@ def _ints(bench: Bench, *values: int) -> Any:  # Any: an array of Java's
 
 
 @with_spark
-def test_deletion_vectors_are_applied_and_rows_keep_their_ids(bench: Bench, namespace: str) -> None:
+def test_deletion_vectors_are_applied_and_row_ids_kept(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT, state STRING) USING iceberg TBLPROPERTIES ('format-version' = '3',"
@@ -228,9 +230,7 @@ def test_deletion_vectors_are_applied_and_rows_keep_their_ids(bench: Bench, name
 
 
 @with_spark
-def test_compaction_works_with_requests_that_the_catalog_signs(
-    bench: Bench, signed_bench: Bench, scattered: CatalogTable
-) -> None:
+def test_compaction_works_with_remote_signing(bench: Bench, signed_bench: Bench, scattered: CatalogTable) -> None:
     before = bench.rows(scattered)
     same = signed_bench.table(scattered.ref.namespace[0])
     assert signed_bench.do(JobKind.COMPACT, same).wrote.files == 2
@@ -238,8 +238,8 @@ def test_compaction_works_with_requests_that_the_catalog_signs(
 
 
 @with_spark
-def test_writer_who_commits_meanwhile_loses_nothing(bench: Bench, scattered: CatalogTable) -> None:
-    """Appends go on while the table is compacted: none fails, and no row is lost or there twice."""
+def test_concurrent_appends_lose_no_rows(bench: Bench, scattered: CatalogTable) -> None:
+    """Appends during the compaction do not fail, and no row is lost or duplicated."""
     over = threading.Event()
 
     def write() -> int:
@@ -263,8 +263,8 @@ def test_writer_who_commits_meanwhile_loses_nothing(bench: Bench, scattered: Cat
 
 
 @with_spark
-def test_table_without_snapshots_is_left_alone(bench: Bench, namespace: str) -> None:
+def test_empty_table_is_skipped(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg")
     for kind in (JobKind.COMPACT, JobKind.REWRITE_MANIFESTS, JobKind.COMPUTE_STATISTICS):
-        assert was_left(bench.do(kind, table), "the table is empty")
+        assert changed_nothing(bench.do(kind, table), "the table is empty")

@@ -1,4 +1,4 @@
-"""The event lake: each event of the server is in the table exactly once."""
+"""Event export: each event of the server is in the table exactly once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.pipeline.files.table_shape import properties_of
 from lakebed.pipeline.jobs.events import DEPLOYMENT, LAST_SEQ, last_exported
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.iceberg.lake import Lake
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -28,14 +28,14 @@ def known(bench: Bench) -> list[int]:
 
 
 def happen(lake: Lake, namespace: str, count: int) -> None:
-    """Something happens so many times."""
+    """Cause `count` events."""
     for number in range(count):
         lake.call("POST", "namespaces", {"namespace": [f"{namespace}_{number}"]})
 
 
-def test_every_event_is_exported_once_however_often_it_is_run(root_bench: Bench, lake: Lake, namespace: str) -> None:
+def test_repeated_exports_add_every_event_once(root_bench: Bench, lake: Lake, namespace: str) -> None:
     table = root_bench.table(namespace, "events")
-    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=True), "does not exist yet")
+    assert changed_nothing(root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=True), "does not exist yet")
     first = root_bench.do(JobKind.EXPORT_EVENTS, table, {"batch-limit": 50})
     assert first.changed
     until = first.details["last-seq-of-server"]
@@ -47,13 +47,13 @@ def test_every_event_is_exported_once_however_often_it_is_run(root_bench: Bench,
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     found = root_bench.sql(f"SELECT payload FROM {table.sql} WHERE subject LIKE '%{namespace}!_%' ESCAPE '!'")
     assert len(found) == 3
-    # What is new by now are the commits of the export itself: they wait for company.
-    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table), "this table's own commits")
+    # The only new events are the export's own commits, which start no export.
+    assert changed_nothing(root_bench.do(JobKind.EXPORT_EVENTS, table), "this table's own commits")
     exported = sequence(root_bench, table)
     assert len(exported) == len(set(exported))
 
 
-def test_the_events_of_another_deployment_are_not_added_to(root_bench: Bench, lake: Lake, namespace: str) -> None:
+def test_table_with_events_of_another_deployment_is_rejected(root_bench: Bench, lake: Lake, namespace: str) -> None:
     table = root_bench.table(namespace, "events")
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     ours = properties_of(root_bench.spark, table)[DEPLOYMENT]
@@ -71,7 +71,7 @@ def test_the_events_of_another_deployment_are_not_added_to(root_bench: Bench, la
     assert properties_of(root_bench.spark, table)[DEPLOYMENT] == ours
 
 
-def test_of_two_exports_at_once_one_gives_way(root_bench: Bench, lake: Lake, namespace: str) -> None:
+def test_concurrent_exports_add_every_event_once(root_bench: Bench, lake: Lake, namespace: str) -> None:
     table = root_bench.table(namespace, "events")
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     happen(lake, namespace, 5)
@@ -83,11 +83,11 @@ def test_of_two_exports_at_once_one_gives_way(root_bench: Bench, lake: Lake, nam
     assert set(exported) == {seq for seq in known(root_bench) if seq <= max(exported)}
 
 
-def test_place_is_known_by_rows_or_by_snapshots(root_bench: Bench, lake: Lake, namespace: str) -> None:
+def test_export_resumes_by_rows_or_snapshots(root_bench: Bench, lake: Lake, namespace: str) -> None:
     table = root_bench.table(namespace, "events")
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     place = last_exported(root_bench.spark, table)
-    # A snapshot of somebody else's says nothing of it, and the one that does expires.
+    # A snapshot of another writer has no number, and the one with it expires.
     root_bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
     root_bench.do(JobKind.EXPIRE_SNAPSHOTS, table, {"max-snapshot-age-ms": 0})
     marks = root_bench.sql(f"SELECT summary['{LAST_SEQ}'] FROM {table.inside('snapshots')}")
@@ -97,4 +97,4 @@ def test_place_is_known_by_rows_or_by_snapshots(root_bench: Bench, lake: Lake, n
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     root_bench.sql(f"DELETE FROM {table.sql}")
     assert last_exported(root_bench.spark, table) > place
-    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table), "no new events")
+    assert changed_nothing(root_bench.do(JobKind.EXPORT_EVENTS, table), "no new events")

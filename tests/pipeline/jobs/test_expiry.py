@@ -1,4 +1,4 @@
-"""Expiry of snapshots, branches and tags."""
+"""Expiration of snapshots, branches and tags."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import all_keys
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 
 @pytest.fixture
 def written(bench: Bench, namespace: str) -> CatalogTable:
-    """A table of four snapshots; the last has one file in place of the others."""
+    """A table with four snapshots; the last has one file instead of the others."""
     table = bench.table(namespace)
     bench.sql(f"CREATE TABLE {table.sql} (id BIGINT) USING iceberg")
     for number in range(3):
         bench.sql(f"INSERT INTO {table.sql} SELECT id FROM range({number * 5}, {number * 5 + 5}, 1, 1)")
     bench.do(JobKind.COMPACT, table, {"min-input-files": 2})
-    time.sleep(0.01)  # An age of nothing is an age that has passed.
+    time.sleep(0.01)  # so that the maximum age of 0 has passed
     return table
 
 
@@ -31,12 +31,12 @@ def snapshots(bench: Bench, table: CatalogTable) -> list[int]:
     return [row[0] for row in bench.sql(f"SELECT snapshot_id FROM {table.inside('snapshots')} ORDER BY committed_at")]
 
 
-def test_what_only_old_snapshots_need_goes_with_them(bench: Bench, s3: Any, written: CatalogTable) -> None:
+def test_files_of_expired_snapshots_only_are_deleted(bench: Bench, s3: Any, written: CatalogTable) -> None:
     ids, checksum = snapshots(bench, written), bench.checksum(written)
-    assert was_left(bench.do(JobKind.EXPIRE_SNAPSHOTS, written), "none has expired")
+    assert changed_nothing(bench.do(JobKind.EXPIRE_SNAPSHOTS, written), "none has expired")
     planned = bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}, dry_run=True)
     assert planned.details["expired-snapshots"] == [str(one) for one in ids[:-1]]
-    assert was_left(planned, "counted only when they are removed")
+    assert changed_nothing(planned, "counted only when they are removed")
     assert snapshots(bench, written) == ids
     kept = bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0, "min-snapshots-to-keep": 2})
     assert snapshots(bench, written) == ids[-2:]
@@ -50,12 +50,10 @@ def test_what_only_old_snapshots_need_goes_with_them(bench: Bench, s3: Any, writ
     prefix = live[0].removeprefix(f"s3://{bench.lake.warehouse}/").partition("/data/")[0]
     stored = [key for key in all_keys(s3, bench.lake.warehouse, prefix + "/") if key.endswith(".parquet")]
     assert [f"s3://{bench.lake.warehouse}/{key}" for key in stored] == live
-    assert was_left(bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}), "none has expired")
+    assert changed_nothing(bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}), "none has expired")
 
 
-def test_branches_and_tags_keep_what_they_name_until_they_are_old_themselves(
-    bench: Bench, written: CatalogTable
-) -> None:
+def test_branches_and_tags_retain_snapshots_until_they_expire(bench: Bench, written: CatalogTable) -> None:
     ids = snapshots(bench, written)
     bench.sql(f"ALTER TABLE {written.sql} CREATE TAG first AS OF VERSION {ids[0]}")
     bench.sql(f"ALTER TABLE {written.sql} CREATE BRANCH second AS OF VERSION {ids[1]}")
@@ -70,10 +68,12 @@ def test_branches_and_tags_keep_what_they_name_until_they_are_old_themselves(
     assert [row[0] for row in bench.sql(f"SELECT name FROM {written.inside('refs')}")] == ["main"]
 
 
-def test_tables_own_limits_are_a_floor(bench: Bench, written: CatalogTable) -> None:
+def test_table_properties_are_minimum_limits(bench: Bench, written: CatalogTable) -> None:
     bench.sql(f"ALTER TABLE {written.sql} SET TBLPROPERTIES ('history.expire.min-snapshots-to-keep' = '3')")
     bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0})
     assert len(snapshots(bench, written)) == 3
     bench.sql(f"ALTER TABLE {written.sql} SET TBLPROPERTIES ('gc.enabled' = 'false')")
-    assert was_left(bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}), "gc.enabled is false")
-    assert was_left(bench.do(JobKind.REMOVE_ORPHANS, written), "gc.enabled is false")
+    assert changed_nothing(
+        bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}), "gc.enabled is false"
+    )
+    assert changed_nothing(bench.do(JobKind.REMOVE_ORPHANS, written), "gc.enabled is false")

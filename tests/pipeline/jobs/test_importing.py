@@ -20,7 +20,7 @@ from tests.clients.boto import REGION, all_keys, root_keys
 from tests.clients.iceberg.lake import Lake
 from tests.clients.people import User, user_who_may
 from tests.fixtures.server import RunningServer
-from tests.pipeline.bench import SPARK_MARKS, Bench, new_bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing, new_bench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def parquet(**columns: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def importer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user with every right to tables and to objects: a folder becomes a table's by who may do all that in S3."""
+    """A user with all permissions on tables and objects, as an import in place requires."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("importer"), "s3tables:*", "s3:*")
 
 
@@ -52,7 +52,7 @@ def signed_import_bench(spark: SparkSession, lake: Lake, importer: User) -> Benc
 
 @pytest.fixture
 def folder(s3: Any, lake: Lake) -> str:
-    """A folder of the table bucket in Hive's layout, with what such folders have in them besides."""
+    """A folder of the table bucket in Hive layout, with the usual extra files."""
     place = f"landing/{uuid.uuid4().hex}"
     for country, day, ids in (("de", "2026-01-01", [1, 2]), ("fr", "2026-01-02", [3]), (None, "2026-01-02", [4])):
         where = f"{place}/country={country or '__HIVE_DEFAULT_PARTITION__'}/day={day}"
@@ -78,7 +78,7 @@ EXPECTED = [
 ]
 
 
-def test_folder_becomes_a_table_where_it_is(import_bench: Bench, namespace: str, folder: str) -> None:
+def test_folder_is_imported_in_place(import_bench: Bench, namespace: str, folder: str) -> None:
     table = import_bench.table(namespace)
     planned = import_bench.do(JobKind.IMPORT, table, {"source": folder}, dry_run=True)
     assert (planned.read.files, planned.changed) == (3, False)
@@ -91,9 +91,9 @@ def test_folder_becomes_a_table_where_it_is(import_bench: Bench, namespace: str,
     assert any("hidden" in one.reason for one in report.skipped)
     assert all(path.startswith(f"{folder}/country=") for path in import_bench.files(table))
     assert import_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
-    # Two of the three files are not looked at: their folders say enough.
+    # Only one of three files is read: the folders have the rest.
     assert import_bench.sql(f"SELECT id FROM {table.sql} WHERE day = DATE '2026-01-01' ORDER BY id") == [(1,), (2,)]
-    assert was_left(import_bench.do(JobKind.IMPORT, table, {"source": folder}), "imported already")
+    assert changed_nothing(import_bench.do(JobKind.IMPORT, table, {"source": folder}), "imported already")
     import_bench.sql(f"INSERT INTO {table.sql} VALUES (5, 'n5', NULL, 'it', DATE '2026-01-03')")
     import_bench.sql(f"DELETE FROM {table.sql} WHERE id = 1")
     import_bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
@@ -101,7 +101,7 @@ def test_folder_becomes_a_table_where_it_is(import_bench: Bench, namespace: str,
     import_bench.checksum(table)
 
 
-def test_folder_is_copied_and_left_as_it_was(
+def test_folder_is_copied_and_left_unchanged(
     import_bench: Bench, s3: Any, lake: Lake, namespace: str, folder: str
 ) -> None:
     table, prefix = import_bench.table(namespace), folder.removeprefix(f"s3://{lake.warehouse}/")
@@ -115,15 +115,13 @@ def test_folder_is_copied_and_left_as_it_was(
     assert not any(path.startswith(folder) for path in import_bench.files(table))
     assert all_keys(s3, lake.warehouse, prefix) == before
     assert ["folder"] not in lake.call("GET", "namespaces")["namespaces"]
-    assert was_left(import_bench.do(JobKind.IMPORT, table, {**options}), "imported already")
+    assert changed_nothing(import_bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     with pytest.raises(AlreadyExists, match="the table exists already"):
         import_bench.do(JobKind.IMPORT, table, {"source": f"{folder}/country=de"})
     import_bench.checksum(table)
 
 
-def test_folder_is_imported_with_requests_that_the_catalog_signs(
-    signed_import_bench: Bench, namespace: str, folder: str
-) -> None:
+def test_folder_is_imported_with_remote_signing(signed_import_bench: Bench, namespace: str, folder: str) -> None:
     for mode in ("copy", "in-place"):
         table = signed_import_bench.table(namespace, mode.replace("-", "_"))
         assert signed_import_bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode}).changed
@@ -131,7 +129,7 @@ def test_folder_is_imported_with_requests_that_the_catalog_signs(
 
 
 @pytest.mark.parametrize("mode", ["in-place", "copy"])
-def test_folder_is_not_imported_without_rights_to_it_in_s3(
+def test_import_requires_permission_on_the_folder(
     bench: Bench, s3: Any, lake: Lake, namespace: str, folder: str, mode: str
 ) -> None:
     before = all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/"))
@@ -142,7 +140,7 @@ def test_folder_is_not_imported_without_rights_to_it_in_s3(
     assert all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/")) == before
 
 
-def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
+def test_folder_of_another_bucket_is_copied_with_read_permission(
     bench: Bench, root_bench: Bench, s3: Any, namespace: str, tmp_path: Path
 ) -> None:
     bucket = f"plain-{uuid.uuid4().hex[:20]}"
@@ -163,7 +161,7 @@ def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
     assert bench.rows(local) == [(7,)]
 
 
-def test_folders_that_cannot_be_a_table_are_refused_with_the_reason(
+def test_unsuitable_folders_are_rejected_with_the_reason(
     import_bench: Bench, s3: Any, lake: Lake, namespace: str
 ) -> None:
     place = f"odd/{uuid.uuid4().hex}"
@@ -190,9 +188,7 @@ def test_folders_that_cannot_be_a_table_are_refused_with_the_reason(
     assert not import_bench.spark.catalog.tableExists(import_bench.table(namespace).sql)
 
 
-def test_columns_that_came_later_or_became_wider_are_merged(
-    import_bench: Bench, s3: Any, lake: Lake, namespace: str
-) -> None:
+def test_added_and_widened_columns_are_merged(import_bench: Bench, s3: Any, lake: Lake, namespace: str) -> None:
     place = f"wider/{uuid.uuid4().hex}"
     for name, body in (
         ("a.parquet", parquet(id=pa.array([1], pa.int32()))),
@@ -204,7 +200,9 @@ def test_columns_that_came_later_or_became_wider_are_merged(
     assert import_bench.rows(table) == [(1, None), (2, "x")]
 
 
-def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, lake: Lake, namespace: str) -> None:
+def test_table_of_another_catalog_is_copied_at_its_current_snapshot(
+    bench: Bench, spark: Any, lake: Lake, namespace: str
+) -> None:
     source = new_bench(spark, lake, root_keys(lake.server)).table(namespace, "source")
     bench.sql(
         f"CREATE TABLE {source.sql} (id BIGINT NOT NULL COMMENT 'who', at TIMESTAMP) USING iceberg"
@@ -226,7 +224,7 @@ def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, 
     properties = dict(bench.sql(f"SHOW TBLPROPERTIES {table.sql}"))
     assert (properties["mine"], properties["format-version"]) == ("kept", "3")
     assert "write.data.path" not in properties
-    assert was_left(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
+    assert changed_nothing(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     bench.sql(f"INSERT INTO {source.sql} VALUES (99, NULL)")
     with pytest.raises(AlreadyExists):
         bench.do(JobKind.IMPORT, table, {**options})
@@ -234,7 +232,7 @@ def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, 
         bench.do(JobKind.IMPORT, bench.table(namespace, "x"), {**options, "source-table": f"{namespace}.none"})
 
 
-def test_copy_that_was_interrupted_goes_on(bench: Bench, root_bench: Bench, namespace: str) -> None:
+def test_interrupted_copy_is_resumed(bench: Bench, root_bench: Bench, namespace: str) -> None:
     source, table = root_bench.table(namespace, "source"), bench.table(namespace, "copy")
     bench.sql(f"CREATE TABLE {source.sql} USING iceberg AS SELECT id FROM range(4)")
     options = {
@@ -244,7 +242,7 @@ def test_copy_that_was_interrupted_goes_on(bench: Bench, root_bench: Bench, name
         "mode": "copy",
     }
     bench.do(JobKind.IMPORT, table, {**options})
-    # As it is when the table was made and nothing was copied yet.
+    # As after a crash between creating the table and copying rows.
     mark = dict(bench.sql(f"SHOW TBLPROPERTIES {table.sql}"))["lakebed.import-source"]
     bench.sql(f"DROP TABLE {table.sql} PURGE")
     bench.sql(
@@ -253,17 +251,17 @@ def test_copy_that_was_interrupted_goes_on(bench: Bench, root_bench: Bench, name
     )
     assert bench.do(JobKind.IMPORT, table, {**options}).changed
     assert bench.rows(table) == [(0,), (1,), (2,), (3,)]
-    # As it is when everything was copied, and nobody had said so yet.
+    # As after a crash between copying rows and recording it.
     bench.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('lakebed.import-state' = 'started')")
-    assert was_left(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
+    assert changed_nothing(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     assert dict(bench.sql(f"SHOW TBLPROPERTIES {table.sql}"))["lakebed.import-state"] == "done"
 
 
 @pytest.fixture
 def other_catalog(root_bench: Bench, lake: Lake) -> Iterator[str]:
-    """A catalog that knows nothing of the server but its object store: folders are tables, by Hadoop's way to S3."""
+    """A Hadoop catalog on the server's object store, where folders are tables."""
     name = f"folders_{uuid.uuid4().hex[:8]}"
-    settings: Any = root_bench.spark.sparkContext._jsc.hadoopConfiguration()  # Any: an object of Java's
+    settings: Any = root_bench.spark.sparkContext._jsc.hadoopConfiguration()  # Any: a Java object
     ours = {
         "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{
@@ -287,7 +285,7 @@ def other_catalog(root_bench: Bench, lake: Lake) -> Iterator[str]:
         settings.unset(key)
 
 
-def test_table_of_another_catalog_is_taken_over_with_its_history(
+def test_table_of_another_catalog_is_registered_with_its_history(
     root_bench: Bench, other_catalog: str, namespace: str
 ) -> None:
     source = f"{other_catalog}.old.orders"
@@ -304,7 +302,7 @@ def test_table_of_another_catalog_is_taken_over_with_its_history(
     assert root_bench.sql(f"SELECT id FROM {table.sql} VERSION AS OF {first} ORDER BY id") == [(0,), (1,), (2,)]
     root_bench.sql(f"INSERT INTO {table.sql} VALUES (4)")
     assert root_bench.rows(table) == [(0,), (1,), (2,), (3,), (4,)]
-    assert was_left(root_bench.do(JobKind.IMPORT, table, {**options}), "registered already")
+    assert changed_nothing(root_bench.do(JobKind.IMPORT, table, {**options}), "registered already")
     root_bench.sql(f"CREATE TABLE {root_bench.table(namespace, 'another').sql} (id BIGINT) USING iceberg")
     with pytest.raises(AlreadyExists):
         root_bench.do(JobKind.IMPORT, root_bench.table(namespace, "another"), {**options})

@@ -1,4 +1,4 @@
-"""Auto-ingest: files that arrive under a prefix are in the table, each exactly once by its event."""
+"""Auto-ingest: files below a prefix are added to the table exactly once, by their events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs.ingestion import first_of
 from lakebed.pipeline.table_ref import CatalogTable
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 pytestmark = SPARK_MARKS
 
@@ -24,7 +24,7 @@ INGEST = JobKind.INGEST
 
 @pytest.fixture
 def landing(s3: Any) -> str:
-    """A bucket that files arrive in."""
+    """The bucket for incoming files."""
     name = f"landing-{uuid.uuid4().hex[:16]}"
     s3.create_bucket(Bucket=name)
     return name
@@ -36,8 +36,8 @@ def client(root_bench: Bench) -> Iterator[LakebedClient]:
         yield client
 
 
-def have_files_added(client: LakebedClient, s3: Any, landing: str, table: CatalogTable, format: str = "csv") -> None:
-    """A target that adds files to the table, and a rule that has it told of them."""
+def add_ingest_rule(client: LakebedClient, s3: Any, landing: str, table: CatalogTable, format: str = "csv") -> None:
+    """Create a pipeline target for the table, and a bucket rule for it."""
     settings = {"source": f"{landing}/in/", "table": str(table.ref), "format": format}
     arn = client.targets.put("pipeline", f"t-{uuid.uuid4().hex[:16]}", settings).arn
     rule = {
@@ -49,10 +49,10 @@ def have_files_added(client: LakebedClient, s3: Any, landing: str, table: Catalo
 
 
 def arrived(client: LakebedClient, table: CatalogTable, count: int) -> list[PendingFile]:
-    """What waits for the table once it is so much."""
+    """Wait for `count` pending files."""
     deadline = time.monotonic() + 60
     while len(found := list(client.arrivals.list(table.ref))) < count:
-        assert time.monotonic() < deadline, "the files are not told of"
+        assert time.monotonic() < deadline, "timeout waiting for files"
         time.sleep(0.02)
     return found
 
@@ -61,11 +61,11 @@ def numbers(bench: Bench, table: CatalogTable) -> list[int]:
     return [row[0] for row in bench.sql(f"SELECT id FROM {table.sql} ORDER BY id")]
 
 
-def test_files_of_a_prefix_are_added_once_by_a_job_that_a_rule_starts(
+def test_rule_starts_a_job_that_adds_files_once(
     root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
 ) -> None:
     table = root_bench.table(namespace, "sales")
-    have_files_added(client, s3, landing, table)
+    add_ingest_rule(client, s3, landing, table)
     s3.put_object(Bucket=landing, Key="in/1.csv", Body=b"id,name\n1,a\n2,b\n")
     s3.put_object(Bucket=landing, Key="elsewhere/0.csv", Body=b"id,name\n99,z\n")
     s3.put_object(Bucket=landing, Key="in/ü 2.csv", Body=b"id,name\n3,c\n")
@@ -81,14 +81,14 @@ def test_files_of_a_prefix_are_added_once_by_a_job_that_a_rule_starts(
         (2, "b", first.event, f"{landing}/in/1.csv", 1),
         (3, "c", second.event, f"{landing}/in/ü 2.csv", 1),
     ]
-    assert was_left(root_bench.do(INGEST, table), "no pending files")
+    assert changed_nothing(root_bench.do(INGEST, table), "no pending files")
     s3.put_object(Bucket=landing, Key="in/3.csv", Body=b"name,id\nd,4\n")
     arrived(client, table, 1)
     root_bench.do(INGEST, table)
     assert numbers(root_bench, table) == [1, 2, 3, 4]
 
 
-def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_twice(
+def test_repeated_events_and_concurrent_jobs_add_no_duplicates(
     root_bench: Bench,
     client: LakebedClient,
     s3: Any,
@@ -97,11 +97,11 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = root_bench.table(namespace, "sales")
-    have_files_added(client, s3, landing, table, "json")
+    add_ingest_rule(client, s3, landing, table, "json")
     for number in range(4):
         s3.put_object(Bucket=landing, Key=f"in/{number}.json", Body=b'{"id": %d}\n' % number)
     arrived(client, table, 4)
-    # A job that is killed between its commit and telling of it: the server has the files waiting still.
+    # As after a crash between the commit and its acknowledgement: the files are still pending.
     with monkeypatch.context() as patched:
         patched.setattr("lakebed.client.tables.PendingFiles.take", _killed)
         with pytest.raises(_Killed):
@@ -111,7 +111,7 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
         for done in [threads.submit(root_bench.do, INGEST, table, {"batch-limit": 2}) for _ in range(2)]:
             done.result()
     assert numbers(root_bench, table) == [0, 1, 2, 3]
-    # Though their rows were put together, and what the snapshots told is gone.
+    # Also after compaction and snapshot expiration.
     root_bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
     root_bench.do(JobKind.EXPIRE_SNAPSHOTS, table, {"max-snapshot-age-ms": 0})
     s3.put_object(Bucket=landing, Key="in/4.json", Body=b'{"id": 4}\n')
@@ -120,15 +120,15 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
     assert numbers(root_bench, table) == [0, 1, 2, 3, 4]
 
 
-def test_files_are_added_beside_those_of_another_deployment_whose_events_have_the_same_numbers(
+def test_events_of_different_deployments_with_equal_numbers_are_distinct(
     root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
 ) -> None:
     table = root_bench.table(namespace, "sales")
-    have_files_added(client, s3, landing, table)
+    add_ingest_rule(client, s3, landing, table)
     for number in (1, 2):
         s3.put_object(Bucket=landing, Key=f"in/{number}.csv", Body=b"id\n%d\n" % number)
     first, second = arrived(client, table, 2)
-    # As an earlier version left it: one file of ours, and one that another deployment had added.
+    # As of an earlier version: one file of this deployment, and one of another.
     root_bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, _event BIGINT, _source STRING, _ingest BIGINT) USING iceberg")
     root_bench.sql(
         f"INSERT INTO {table.sql} VALUES (1, {first.event}, '{first.source}', 1), (-2, {second.event}, 'other/x', 1)"
@@ -145,12 +145,12 @@ def test_files_are_added_beside_those_of_another_deployment_whose_events_have_th
     assert found == [(third.deployment,)]
 
 
-def test_one_bad_file_keeps_no_good_one_out(
+def test_unreadable_file_does_not_block_others(
     root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
 ) -> None:
     table = root_bench.table(namespace, "sales")
     root_bench.sql(f"CREATE TABLE {table.sql} (id BIGINT, name STRING) USING iceberg")
-    have_files_added(client, s3, landing, table)
+    add_ingest_rule(client, s3, landing, table)
     bodies = {
         "good": b"id,name\n1,a\n",
         "bad": b"\xff\xfe",
@@ -171,12 +171,12 @@ def test_one_bad_file_keeps_no_good_one_out(
     assert list(client.arrivals.list(table.ref)) == []
 
 
-def test_a_table_with_rows_of_another_origin_is_left_alone(
+def test_table_with_rows_of_unknown_files_is_rejected(
     root_bench: Bench, client: LakebedClient, s3: Any, landing: str, namespace: str
 ) -> None:
     table = root_bench.table(namespace, "sales")
     root_bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
-    have_files_added(client, s3, landing, table)
+    add_ingest_rule(client, s3, landing, table)
     s3.put_object(Bucket=landing, Key="in/1.csv", Body=b"id\n7\n")
     arrived(client, table, 1)
     with pytest.raises(InvalidInput, match="rows of unknown files"):
@@ -184,7 +184,7 @@ def test_a_table_with_rows_of_another_origin_is_left_alone(
     assert numbers(root_bench, table) == [0, 1, 2]
 
 
-def test_a_commit_has_some_files_and_at_least_one() -> None:
+def test_commit_has_a_batch_of_at_least_one_file() -> None:
     files = [PendingFile(event=number, source="b/k", bytes=10) for number in range(5)]
     assert first_of(files, 3, 1000) == files[:3]
     assert first_of(files, 10, 25) == files[:2]

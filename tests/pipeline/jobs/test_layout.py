@@ -1,4 +1,4 @@
-"""A new partition spec, applied to what was written before it."""
+"""Rewriting files of older partition specs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.core.jobs import JobKind
 from lakebed.pipeline.files import rewriting
 from lakebed.pipeline.files.staged_scans import read_staged
 from lakebed.pipeline.table_ref import CatalogTable
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 @pytest.fixture(params=[2, 3])
 def evolved(request: pytest.FixtureRequest, bench: Bench, namespace: str) -> CatalogTable:
-    """Files of three specs, with deletes; the current one is by part, sorted by name."""
+    """Files of three specs, with deletes. The current spec is by part, sorted by name."""
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT, name STRING, part INT) USING iceberg"
@@ -44,9 +44,7 @@ def evolved(request: pytest.FixtureRequest, bench: Bench, namespace: str) -> Cat
     return table
 
 
-def test_files_of_older_specs_are_rewritten_and_those_of_the_current_one_are_not(
-    bench: Bench, evolved: CatalogTable
-) -> None:
+def test_only_files_of_older_specs_are_rewritten(bench: Bench, evolved: CatalogTable) -> None:
     current = bench.value(f"SELECT max(spec_id) FROM {evolved.inside('data_files')}")
     before, checksum = bench.rows(evolved), bench.checksum(evolved)
     kept = {
@@ -66,10 +64,10 @@ def test_files_of_older_specs_are_rewritten_and_those_of_the_current_one_are_not
         f" FROM {evolved.inside('data_files')}"
     ):
         assert lower == upper, path
-    assert was_left(bench.do(JobKind.REWRITE_LAYOUT, evolved), "current partition spec")
+    assert changed_nothing(bench.do(JobKind.REWRITE_LAYOUT, evolved), "current partition spec")
 
 
-def test_groups_are_committed_one_after_the_other(bench: Bench, evolved: CatalogTable) -> None:
+def test_groups_are_committed_separately(bench: Bench, evolved: CatalogTable) -> None:
     before, checksum = bench.rows(evolved), bench.checksum(evolved)
     report = bench.do(JobKind.REWRITE_LAYOUT, evolved, {"max-file-group-size-bytes": 1})
     assert len(report.snapshots) == report.read.files == 4
@@ -77,18 +75,18 @@ def test_groups_are_committed_one_after_the_other(bench: Bench, evolved: Catalog
     assert bench.checksum(evolved) == checksum
 
 
-@pytest.mark.parametrize("evolved", [3], indirect=True)  # Before that version, rows have no ids.
-def test_rows_of_a_rewritten_layout_keep_their_ids(bench: Bench, evolved: CatalogTable) -> None:
+@pytest.mark.parametrize("evolved", [3], indirect=True)  # earlier versions have no row ids
+def test_layout_rewrite_keeps_row_ids(bench: Bench, evolved: CatalogTable) -> None:
     query = f"SELECT id, _row_id, _last_updated_sequence_number FROM {evolved.sql} ORDER BY id"
     before = bench.sql(query)
     bench.do(JobKind.REWRITE_LAYOUT, evolved)
     assert bench.sql(query) == before
 
 
-def test_rewrite_that_loses_to_a_user_is_planned_anew(
+def test_rewrite_is_planned_again_after_a_commit_conflict(
     bench: Bench, evolved: CatalogTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the plan and the commit, somebody deletes rows of the very files: the delete stands, the job goes on."""
+    """A delete in the rewritten files between plan and commit is kept, and the job retries."""
     attempts: list[str] = []
 
     def read_late(spark: SparkSession, name: str) -> DataFrame:

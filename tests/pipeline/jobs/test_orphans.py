@@ -1,4 +1,4 @@
-"""Removal of files that nothing refers to."""
+"""Removal of orphan files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.pipeline.files.listing import directories_of
 from lakebed.pipeline.jobs.orphans import JOB, window
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import all_keys
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
         ({"older-than-ms": 5, "allow-young": True}, 5),
     ],
 )
-def test_window_is_what_was_asked_for(options: dict[str, Option], expected: int) -> None:
+def test_window_follows_the_option(options: dict[str, Option], expected: int) -> None:
     assert window(JOB.check(options)) == expected
 
 
 @pytest.mark.parametrize("options", [{"older-than-ms": 0}, {"older-than-ms": "23h"}])
-def test_window_of_less_than_a_day_is_refused_unless_allowed(options: dict[str, Option]) -> None:
+def test_window_below_a_day_is_rejected_unless_allowed(options: dict[str, Option]) -> None:
     with pytest.raises(InvalidInput, match="younger than a day"):
         window(JOB.check(options))
 
@@ -49,27 +49,27 @@ class TestWithSpark:
         (location,) = directories_of(bench.spark, table)
         return location.removeprefix(f"s3://{bench.lake.warehouse}/") + "/"
 
-    def test_orphans_go_and_nothing_else(self, bench: Bench, s3: Any, table: CatalogTable) -> None:
+    def test_only_orphans_are_removed(self, bench: Bench, s3: Any, table: CatalogTable) -> None:
         bucket, prefix = bench.lake.warehouse, self.prefix(bench, table)
         checksum, known = bench.checksum(table), set(all_keys(s3, bucket, prefix))
         lost = {f"{prefix}data/lost-{number}.parquet" for number in range(3)}
         for key in lost:
             s3.put_object(Bucket=bucket, Key=key, Body=b"lost")
-        assert was_left(bench.do(JobKind.REMOVE_ORPHANS, table), "younger than 3d")
+        assert changed_nothing(bench.do(JobKind.REMOVE_ORPHANS, table), "younger than 3d")
         young: dict[str, Option] = {"older-than-ms": 0, "allow-young": True}
         planned = bench.do(JobKind.REMOVE_ORPHANS, table, young, dry_run=True)
         assert (planned.removed.files, planned.removed.bytes, planned.changed) == (3, 12, False)
         refused = bench.do(JobKind.REMOVE_ORPHANS, table, {**young, "max-delete": 2})
-        assert was_left(refused, "more than max-delete=2")
+        assert changed_nothing(refused, "more than max-delete=2")
         assert set(all_keys(s3, bucket, prefix)) == known | lost
         report = bench.do(JobKind.REMOVE_ORPHANS, table, {**young, "max-delete": 3})
         assert (report.removed.files, report.removed.bytes, report.changed) == (3, 12, True)
         assert report.details["orphans"] == sorted(f"s3://{bucket}/{key}" for key in lost)
         assert set(all_keys(s3, bucket, prefix)) == known
         assert bench.checksum(table) == checksum
-        assert was_left(bench.do(JobKind.REMOVE_ORPHANS, table, young), "all are referred to")
+        assert changed_nothing(bench.do(JobKind.REMOVE_ORPHANS, table, young), "all are referred to")
 
-    def test_only_the_directories_asked_for_are_looked_at(self, bench: Bench, s3: Any, table: CatalogTable) -> None:
+    def test_only_the_given_directories_are_listed(self, bench: Bench, s3: Any, table: CatalogTable) -> None:
         bucket, prefix = bench.lake.warehouse, self.prefix(bench, table)
         for folder in ("data", "metadata"):
             s3.put_object(Bucket=bucket, Key=f"{prefix}{folder}/lost.parquet", Body=b"lost")

@@ -15,7 +15,7 @@ from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.lake import Lake
 from tests.clients.people import User
-from tests.pipeline.bench import SPARK_MARKS, Bench, access_of, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, access_of, changed_nothing
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -24,12 +24,12 @@ COPY = JobKind.COPY_RESTRICTED
 
 
 def planned(lake: Lake, namespace: str, user: User) -> Any:  # Any: JSON
-    """A scan of the table, as a user plans it."""
+    """The scan plan of a user."""
     return lake.call("POST", f"namespaces/{namespace}/tables/t/plan", {}, keys=user.keys)
 
 
 def restricted(lake: Lake, namespace: str, user: User, kind: str, **says: object) -> None:
-    """Have a policy hold for a user."""
+    """Attach a policy for a user."""
     content = {"enable": True, "restricts": {"principals": [user.name]}, **says}
     name = kind.rpartition(".")[2]
     with LakebedClient(access=access_of(lake, root_keys(lake.server))) as client:
@@ -38,7 +38,7 @@ def restricted(lake: Lake, namespace: str, user: User, kind: str, **says: object
 
 
 def copy_of(bench: Bench, lake: Lake, namespace: str, user: User) -> CatalogTable:
-    """The copy that a plan waits for."""
+    """The restricted copy that a plan waits for."""
     known = {row[1] for row in _copies(bench)}
     assert planned(lake, namespace, user)["status"] == "submitted"
     (name,) = {row[1] for row in _copies(bench)} - known
@@ -51,7 +51,7 @@ def _copies(bench: Bench) -> list[tuple[Any, ...]]:  # Any: rows
     return bench.sql(f"SHOW TABLES IN {bench.catalog}.{COPIES}")
 
 
-def test_a_copy_has_what_is_shown_and_is_filled_once(
+def test_restricted_copy_has_visible_rows_and_is_filled_once(
     root_bench: Bench, lake: Lake, namespace: str, engineer: User
 ) -> None:
     table = root_bench.table(namespace)
@@ -87,11 +87,13 @@ def test_a_copy_has_what_is_shown_and_is_filled_once(
     )
     rest = (date(2020, 1, 1), "2020-01-01 00:00:00", "2020-01-01 00:00:00", 32, 1, 0.5, Decimal("9.99"), None)
     assert rows == [(1, "****1", *rest), (2, "****2", *rest)]
-    assert was_left(root_bench.do(COPY, copy), "already")
+    assert changed_nothing(root_bench.do(COPY, copy), "already")
     assert planned(lake, namespace, engineer)["status"] == "completed"
 
 
-def test_a_copy_of_nothing_is_there_all_the_same(root_bench: Bench, lake: Lake, namespace: str, engineer: User) -> None:
+def test_restricted_copy_without_visible_rows_is_created(
+    root_bench: Bench, lake: Lake, namespace: str, engineer: User
+) -> None:
     table = root_bench.table(namespace)
     root_bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
     restricted(lake, namespace, engineer, "lakebed.row-filter", filter=False)
@@ -100,7 +102,7 @@ def test_a_copy_of_nothing_is_there_all_the_same(root_bench: Bench, lake: Lake, 
     assert planned(lake, namespace, engineer)["file-scan-tasks"] == []
 
 
-def test_only_copies_are_filled_and_only_by_who_runs_tasks(
+def test_only_restricted_copies_are_filled_and_only_by_task_runners(
     root_bench: Bench, bench: Bench, lake: Lake, namespace: str, engineer: User
 ) -> None:
     table = root_bench.table(namespace)

@@ -11,7 +11,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import body_of
-from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
+from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -21,7 +21,7 @@ def metadata(bench: Bench, s3: Any, table: CatalogTable) -> Any:  # Any: JSON
     return json.loads(body_of(s3, bench.lake.warehouse, newest.removeprefix(f"s3://{bench.lake.warehouse}/")))
 
 
-def test_statistics_are_computed_once_a_snapshot(bench: Bench, s3: Any, namespace: str) -> None:
+def test_statistics_are_computed_once_per_snapshot(bench: Bench, s3: Any, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} USING iceberg PARTITIONED BY (part) AS SELECT id, id % 2 AS part FROM range(90)"
@@ -33,7 +33,7 @@ def test_statistics_are_computed_once_a_snapshot(bench: Bench, s3: Any, namespac
     assert kept["statistics-path"] == report.details["statistics-file"]
     assert [blob["properties"] for blob in kept["blob-metadata"]] == [{"ndv": "90"}]
     assert len(metadata(bench, s3, table)["partition-statistics"]) == 1
-    assert was_left(bench.do(JobKind.COMPUTE_STATISTICS, table, {"columns": ["id"]}), "has them")
+    assert changed_nothing(bench.do(JobKind.COMPUTE_STATISTICS, table, {"columns": ["id"]}), "has them")
     more = bench.do(JobKind.COMPUTE_STATISTICS, table, {"columns": ["id", "part"]})
     assert (more.changed, more.wrote.files) == (True, 1)
     bench.sql(f"INSERT INTO {table.sql} VALUES (100, 0)")
@@ -41,7 +41,7 @@ def test_statistics_are_computed_once_a_snapshot(bench: Bench, s3: Any, namespac
     bench.checksum(table)
 
 
-def test_column_that_is_not_there_is_refused(bench: Bench, namespace: str) -> None:
+def test_unknown_column_is_rejected(bench: Bench, namespace: str) -> None:
     table = bench.table(namespace)
     bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
     with pytest.raises(InvalidInput, match="nonsense"):

@@ -1,4 +1,4 @@
-"""Tiering on a real Spark: what is in a stream is in its Iceberg table, exactly once."""
+"""Lake tiering on Spark: every record of a stream is in its Iceberg table exactly once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.pipeline.jobs import tier_stream
 from lakebed.pipeline.report import JobReport
 from lakebed.pipeline.spark.procedures import TimestampArgument, call
 from lakebed.pipeline.table_ref import CatalogTable
-from tests.pipeline.bench import SPARK_MARKS, was_left
+from tests.pipeline.bench import SPARK_MARKS, changed_nothing
 from tests.pipeline.stream_tables import DATABASE, StreamBench, order
 
 pytestmark = SPARK_MARKS
@@ -43,7 +43,7 @@ def test_records_of_a_log_are_appended_once(stream_bench: StreamBench) -> None:
     stream_bench.append(stream, *(order(number) for number in range(10)))
     table, first = tier(stream_bench, stream)
     assert (first.read.rows, first.wrote.rows, len(first.snapshots)) == (10, 10, 1)
-    assert was_left(tier(stream_bench, stream)[1], "all of its records are tiered")
+    assert changed_nothing(tier(stream_bench, stream)[1], "all of its records are tiered")
     stream_bench.append(stream, order(10))
     _, second = tier(stream_bench, stream)
     assert second.wrote.rows == 1
@@ -57,7 +57,7 @@ def test_records_of_a_log_are_appended_once(stream_bench: StreamBench) -> None:
     assert stream_bench.bench.sql(f"SELECT name FROM {table.inside('refs')}") == [("main",)]
 
 
-def test_of_changes_of_keys_the_last_counts(stream_bench: StreamBench) -> None:
+def test_last_change_of_each_key_is_applied(stream_bench: StreamBench) -> None:
     stream = stream_bench.make(primary_key=["id"], bucket_count=2)
     stream_bench.upsert(stream, order(1, "a"), order(2, "b"), order(3, "c"))
     tier(stream_bench, stream)
@@ -72,34 +72,34 @@ def test_of_changes_of_keys_the_last_counts(stream_bench: StreamBench) -> None:
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["log", "keys"])
 @pytest.mark.parametrize("step", ["prepare", "create branch", "write", "fast forward", "commit"])
-def test_a_job_that_ends_anywhere_leaves_all_or_nothing(
+def test_interrupted_round_commits_all_or_nothing(
     stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch, keyed: bool, step: str
 ) -> None:
-    """What was done up to a step stays; the job is gone before it, and another begins anew."""
+    """The job dies before a step, and another job starts over."""
     stream = stream_bench.make(primary_key=["id"]) if keyed else stream_bench.make()
     write = stream_bench.upsert if keyed else stream_bench.append
     write(stream, order(1), order(2))
     tier(stream_bench, stream)
     write(stream, order(3))
 
-    class Gone(BaseException):
+    class Died(BaseException):
         pass
 
-    def gone(*_: Any, **__: Any) -> Any:
-        raise Gone
+    def die(*_: Any, **__: Any) -> Any:
+        raise Died
 
     with monkeypatch.context() as patched:
         if step == "prepare":
-            patched.setattr(LakeTieringClient, "prepare", gone)
+            patched.setattr(LakeTieringClient, "prepare", die)
         elif step == "create branch":
-            patched.setattr(tier_stream._Tiering, "_branch", gone)
+            patched.setattr(tier_stream._Tiering, "_branch", die)
         elif step == "write":
-            patched.setattr(tier_stream._Tiering, "_write", gone)
+            patched.setattr(tier_stream._Tiering, "_write", die)
         elif step == "fast forward":
-            patched.setattr(tier_stream, "call", gone)
+            patched.setattr(tier_stream, "call", die)
         else:
-            patched.setattr(LakeTieringClient, "commit", gone)
-        with pytest.raises(Gone):
+            patched.setattr(LakeTieringClient, "commit", die)
+        with pytest.raises(Died):
             tier(stream_bench, stream)
     is_in = step == "commit"
     assert [row[0] for row in tiered(stream_bench, stream)] == ([1, 2, 3] if is_in else [1, 2])
@@ -111,9 +111,7 @@ def test_a_job_that_ends_anywhere_leaves_all_or_nothing(
     assert known_to_server(stream_bench, stream).snapshot_id == current
 
 
-def test_a_job_that_is_late_gives_way_to_the_one_that_was_first(
-    stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_job_yields_to_the_first_commit(stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = stream_bench.make()
     stream_bench.append(stream, order(1))
     tier(stream_bench, stream)
@@ -132,7 +130,7 @@ def test_a_job_that_is_late_gives_way_to_the_one_that_was_first(
     stream_bench.append(stream, order(4))
     _, late = tier(stream_bench, stream)
     assert others[1].wrote.rows == 3
-    assert was_left(late, "all of its records are tiered")
+    assert changed_nothing(late, "all of its records are tiered")
     assert [row[0] for row in tiered(stream_bench, stream)] == [1, 2, 3, 4]
 
 
@@ -161,7 +159,7 @@ def test_partitions_are_tiered_each_from_its_own_offsets(stream_bench: StreamBen
 @pytest.mark.parametrize(
     "kind", ["log", *(pytest.param(each, marks=pytest.mark.heavy) for each in ("partitions", "keys"))]
 )
-def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
+def test_unreported_round_counts_after_its_snapshot_expired(
     stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     said: dict[str, Any] = {"log": {}, "keys": {"primary_key": ["id"]}, "partitions": {"partition_keys": ["name"]}}[
@@ -175,14 +173,14 @@ def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
     table, _ = tier(stream_bench, stream)
     write(stream, order(2))
 
-    def gone(*_: Any, **__: Any) -> Any:
+    def die(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(LakeTieringClient, "commit", gone)
+        patched.setattr(LakeTieringClient, "commit", die)
         with pytest.raises(KeyboardInterrupt):
             tier(stream_bench, stream)
-    # Somebody else rewrites the table, and gives up all that was before.
+    # Maintenance rewrites the table and expires all earlier snapshots.
     bench = stream_bench.bench
     call(bench.spark, table, "rewrite_data_files", options={"rewrite-all": "true"})
     call(bench.spark, table, "expire_snapshots", older_than=TimestampArgument(32_503_680_000_000), retain_last=1)
@@ -192,7 +190,7 @@ def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
     assert [row[0] for row in tiered(stream_bench, stream)] == [1, 2, 3]
 
 
-def test_a_log_that_cannot_be_read_is_refused_before_a_table_is_made(stream_bench: StreamBench) -> None:
+def test_unreadable_log_is_rejected_before_the_table_is_created(stream_bench: StreamBench) -> None:
     stream = stream_bench.make(properties={"table.log.format": "INDEXED"})
     with pytest.raises(InvalidInput, match="only logs in Arrow format"):
         tier(stream_bench, stream)

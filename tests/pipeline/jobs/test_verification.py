@@ -1,4 +1,4 @@
-"""Verification: what is missing, cut off or damaged is found, and what is well is said to be."""
+"""Verification finds missing, truncated and damaged files, and reports intact tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 @pytest.fixture
 def table(bench: Bench, namespace: str) -> CatalogTable:
-    """Four files, the first of them with a deleted row, and columns of every shape."""
+    """Four files, one with a deleted row, with columns of every kind."""
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT, name STRING, odd MAP<STRING, INT>, deep STRUCT<a: ARRAY<INT>>)"
@@ -37,7 +37,7 @@ def key_of(bench: Bench, path: str) -> str:
     return path.removeprefix(f"s3://{bench.lake.warehouse}/")
 
 
-def test_table_that_is_well_is_said_to_be(bench: Bench, table: CatalogTable) -> None:
+def test_intact_table_has_no_problems(bench: Bench, table: CatalogTable) -> None:
     report = bench.do(JobKind.VERIFY, table)
     assert report.is_well
     # Metadata, a manifest list, five manifests, four data files, a delete file.
@@ -49,7 +49,7 @@ def test_table_that_is_well_is_said_to_be(bench: Bench, table: CatalogTable) -> 
     assert any("not requested" in one.reason for one in everything.skipped)
 
 
-def test_sum_is_that_of_the_rows_and_not_of_the_files(bench: Bench, table: CatalogTable) -> None:
+def test_checksum_depends_on_rows_not_on_files(bench: Bench, table: CatalogTable) -> None:
     checksum = bench.checksum(table)
     bench.do(JobKind.COMPACT, table, {"rewrite-all": True, "sort-order": "name"})
     assert bench.checksum(table) == checksum
@@ -57,7 +57,7 @@ def test_sum_is_that_of_the_rows_and_not_of_the_files(bench: Bench, table: Catal
     assert bench.checksum(table) != checksum
 
 
-def test_files_that_are_missing_or_cut_off_are_named(bench: Bench, s3: Any, table: CatalogTable) -> None:
+def test_missing_and_truncated_files_are_reported(bench: Bench, s3: Any, table: CatalogTable) -> None:
     bucket = bench.lake.warehouse
     gone, cut, *_ = bench.files(table, "data_files")
     body = body_of(s3, bucket, key_of(bench, cut))
@@ -68,7 +68,7 @@ def test_files_that_are_missing_or_cut_off_are_named(bench: Bench, s3: Any, tabl
     assert any("restore them" in one.reason for one in report.skipped)
 
 
-def test_manifests_and_lists_that_are_missing_or_damaged_are_named(bench: Bench, s3: Any, table: CatalogTable) -> None:
+def test_missing_and_damaged_manifests_are_reported(bench: Bench, s3: Any, table: CatalogTable) -> None:
     bucket = bench.lake.warehouse
     manifest = bench.value(f"SELECT path FROM {table.inside('manifests')} LIMIT 1")
     listed = bench.value(f"SELECT manifest_list FROM {table.inside('snapshots')} ORDER BY committed_at LIMIT 1")
@@ -84,33 +84,33 @@ def test_manifests_and_lists_that_are_missing_or_damaged_are_named(bench: Bench,
     assert (lost.what, lost.problem) == (listed, "missing")
 
 
-def test_damaged_file_is_found_among_those_that_are_well(bench: Bench, s3: Any, table: CatalogTable) -> None:
+def test_damaged_data_file_is_found(bench: Bench, s3: Any, table: CatalogTable) -> None:
     bucket = bench.lake.warehouse
     victim = bench.files(table, "data_files")[2]
     body = body_of(s3, bucket, key_of(bench, victim))
     s3.put_object(Bucket=bucket, Key=key_of(bench, victim), Body=_damaged(body))
-    # Its end, which counts the rows, is as it was.
+    # The footer with the row count is intact.
     assert bench.do(JobKind.VERIFY, table).is_well
     report = bench.do(JobKind.VERIFY, table, {"checksums": True})
     assert [(one.what, one.problem) for one in report.problems] == [(victim, "unreadable")]
 
 
-def test_file_with_other_rows_than_its_manifest_counts_is_found(bench: Bench, s3: Any, table: CatalogTable) -> None:
+def test_file_whose_row_count_differs_from_its_manifest_is_found(bench: Bench, s3: Any, table: CatalogTable) -> None:
     bucket = bench.lake.warehouse
     first, second, *_ = bench.files(table, "data_files")
     bench.sql(f"INSERT INTO {table.sql} SELECT 1, 'x', NULL, NULL FROM range(0, 3, 1, 1)")
     small = bench.value(f"SELECT file_path FROM {table.inside('data_files')} ORDER BY file_size_in_bytes LIMIT 1")
     body, size = body_of(s3, bucket, key_of(bench, small)), len(body_of(s3, bucket, key_of(bench, first)))
-    # Of the same size: one that differs would be found before.
+    # The same size: otherwise the size check would find it.
     s3.put_object(Bucket=bucket, Key=key_of(bench, first), Body=_grown(body, size))
     report = bench.do(JobKind.VERIFY, table)
     assert [(one.what, one.problem) for one in report.problems] == [(first, "rows")]
-    assert "has 3 rows; its manifest says 100" in report.problems[0].detail
+    assert "has 3 rows; manifest count is 100" in report.problems[0].detail
     assert second not in {one.what for one in report.problems}
 
 
 def _damaged(body: bytes) -> bytes:
-    """A Parquet file whose names are no more what was compressed."""
+    """A Parquet file whose compressed data is damaged."""
     chunk = pq.ParquetFile(pa.BufferReader(body)).metadata.row_group(0).column(1)
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     end = start + chunk.total_compressed_size
@@ -119,6 +119,6 @@ def _damaged(body: bytes) -> bytes:
 
 
 def _grown(body: bytes, size: int) -> bytes:
-    """A Parquet file with nothing of use between its columns and its footer: readers go by the footer's offsets."""
+    """A Parquet file with garbage between columns and footer, which readers skip by the footer's offsets."""
     footer = int.from_bytes(body[-8:-4], "little") + 8
     return body[:-footer] + bytes(size - len(body)) + body[-footer:]

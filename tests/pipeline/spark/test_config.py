@@ -22,12 +22,12 @@ from lakebed.pipeline.spark.config import (
 )
 from lakebed.pipeline.spark.versions import EXTENSIONS, PACKAGES
 
-SECRET = "not-for-anybody's-eyes"
+SECRET = "not-to-be-printed"
 ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret(SECRET), region="eu-central-1")
 SESSION = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret(SECRET), Secret("a-token"))
 
 
-def test_catalog_signs_its_requests_and_holds_no_key_to_files() -> None:
+def test_remote_signing_configuration_has_no_storage_credentials() -> None:
     properties = catalog_properties(ACCESS, "wh", PipelineSettings())
     assert properties["uri"] == "http://127.0.0.1:9000/iceberg"
     assert properties["warehouse"] == "wh"
@@ -39,7 +39,7 @@ def test_catalog_signs_its_requests_and_holds_no_key_to_files() -> None:
     assert signed["header.X-Iceberg-Access-Delegation"] == "remote-signing"
 
 
-def test_keys_are_those_of_requests_to_the_catalog_alone() -> None:
+def test_credentials_are_only_for_catalog_requests() -> None:
     assert signing_properties(SESSION) == {
         "rest.access-key-id": "AKEXAMPLE",
         "rest.secret-access-key": SECRET,
@@ -47,7 +47,7 @@ def test_keys_are_those_of_requests_to_the_catalog_alone() -> None:
     }
 
 
-def test_session_is_started_without_secrets() -> None:
+def test_session_properties_have_no_secrets() -> None:
     spark = {"spark.executor.memory": Secret("8g"), "spark.sql.catalog.old.password": Secret("hush")}
     settings = PipelineSettings(master="spark://somewhere:7077", spark=spark)
     started = session_properties(settings)
@@ -58,20 +58,20 @@ def test_session_is_started_without_secrets() -> None:
     assert running_properties(settings) == {"spark.sql.catalog.old.password": "hush"}
 
 
-def test_local_session_is_small_and_stays_on_the_machine() -> None:
+def test_local_session_is_small_and_binds_loopback() -> None:
     started = session_properties(PipelineSettings())
     assert started["spark.driver.bindAddress"] == "127.0.0.1"
     assert int(started["spark.sql.shuffle.partitions"]) <= 16
     assert started["spark.ui.enabled"] == "false"
 
 
-def test_tasks_in_python_look_for_modules_in_no_jar_but_where_they_are_told_to() -> None:
+def test_python_tasks_import_modules_from_the_configured_path_only() -> None:
     assert session_properties(PipelineSettings())["spark.submit.pyFiles"] == ""
     given = PipelineSettings(spark={"spark.submit.pyFiles": Secret("/opt/mine.zip")})
     assert session_properties(given)["spark.submit.pyFiles"] == "/opt/mine.zip"
 
 
-def test_masters_are_told_apart() -> None:
+def test_kinds_of_masters_are_distinguished() -> None:
     assert [is_local(master) for master in ("local", "local[*]", "spark://h", "sc://h", "yarn")] == [
         True,
         True,
@@ -87,7 +87,7 @@ def test_masters_are_told_apart() -> None:
 
 @pytest.mark.parametrize("form", list(ConfigFormat))
 @pytest.mark.parametrize("access", [ACCESS, SESSION], ids=["lasting", "session"])
-def test_secrets_are_printed_only_if_asked_for(form: ConfigFormat, access: ServerAccess) -> None:
+def test_secrets_are_printed_only_on_request(form: ConfigFormat, access: ServerAccess) -> None:
     text = render_config(access, "wh", PipelineSettings(), form)
     assert SECRET not in text
     assert "a-token" not in text
@@ -99,7 +99,7 @@ def test_secrets_are_printed_only_if_asked_for(form: ConfigFormat, access: Serve
 
 
 @pytest.mark.parametrize("form", list(ConfigFormat))
-def test_what_is_printed_is_what_spark_reads(form: ConfigFormat) -> None:
+def test_printed_configuration_is_what_spark_reads(form: ConfigFormat) -> None:
     found = read_back(form, render_config(ACCESS, "wh", PipelineSettings(), form))
     assert found["spark.sql.catalog.lakebed"] == "org.apache.iceberg.spark.SparkCatalog"
     assert found["spark.jars.packages"] == ",".join(PACKAGES)
@@ -109,7 +109,7 @@ def test_what_is_printed_is_what_spark_reads(form: ConfigFormat) -> None:
 
 
 def read_back(form: ConfigFormat, text: str) -> dict[str, str]:
-    """What a shell, Spark or Python makes of it."""
+    """The configuration as read by a shell, Spark or Python."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     if form is ConfigFormat.PROPERTIES:
         return dict(line.split(maxsplit=1) for line in lines)
@@ -127,7 +127,7 @@ def read_back(form: ConfigFormat, text: str) -> dict[str, str]:
 
 
 class Builder:
-    """What the printed Python calls."""
+    """The API that the printed Python calls."""
 
     def __init__(self) -> None:
         self.properties: dict[str, str] = {}

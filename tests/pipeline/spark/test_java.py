@@ -9,7 +9,7 @@ from lakebed.pipeline.spark.java import find_java, java_version
 
 
 def make_java(home: Path, version: str) -> Path:
-    """A program that says it is a Java."""
+    """A program with the version output of Java."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-20' >&2\n")
@@ -18,11 +18,11 @@ def make_java(home: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(("said", "version"), [("17.0.9", 17), ("21", 21), ("1.8.0_402", 8), ("25.0.1", 25)])
-def test_version_is_what_java_says(tmp_path: Path, said: str, version: int) -> None:
+def test_java_version_is_parsed(tmp_path: Path, said: str, version: int) -> None:
     assert java_version(make_java(tmp_path, said)) == version
 
 
-def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+def test_other_programs_have_no_java_version(tmp_path: Path) -> None:
     assert java_version(tmp_path) is None
     broken = make_java(tmp_path / "broken", "17")
     (broken / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
@@ -31,7 +31,7 @@ def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
     assert java_version(broken) is None
 
 
-def test_home_comes_before_path_and_path_before_what_is_installed(tmp_path: Path) -> None:
+def test_java_home_precedes_path_precedes_installed_packages(tmp_path: Path) -> None:
     stated, on_path = make_java(tmp_path / "stated", "21.0.1"), make_java(tmp_path / "path", "17.0.1")
     installed = make_java(tmp_path / "jvm" / "java-17", "17.0.2").parent
     host_environment = {"JAVA_HOME": str(stated), "PATH": str(on_path / "bin")}
@@ -40,13 +40,13 @@ def test_home_comes_before_path_and_path_before_what_is_installed(tmp_path: Path
     assert find_java({"PATH": ""}, installed=installed) == installed / "java-17"
 
 
-def test_java_that_spark_does_not_run_on_is_passed_over(tmp_path: Path) -> None:
+def test_unsupported_java_is_skipped(tmp_path: Path) -> None:
     new = make_java(tmp_path / "new", "25.0.1")
     installed = make_java(tmp_path / "jvm" / "java-17", "17.0.2").parent
     assert find_java({"JAVA_HOME": str(new), "PATH": ""}, installed=installed) == installed / "java-17"
 
 
-def test_error_says_what_was_found_and_what_to_install(tmp_path: Path) -> None:
+def test_missing_java_error_lists_found_versions_and_package(tmp_path: Path) -> None:
     new = make_java(tmp_path / "new", "25.0.1")
     with pytest.raises(PipelineUnavailable) as caught:
         find_java({"JAVA_HOME": str(new), "PATH": ""}, installed=tmp_path / "none")

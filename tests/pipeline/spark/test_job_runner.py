@@ -1,4 +1,4 @@
-"""The Spark of a worker, with sessions that end when they are told to."""
+"""The job runner, with sessions that die on request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lakebed.pipeline.spark.job_runner import SparkJobRunner
 from lakebed.pipeline.table_ref import CatalogTable
 
 ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
-ORDER = TaskSpec(job=JobKind.VERIFY, warehouse="lake", namespace=("sales",), table="orders")
+SPEC = TaskSpec(job=JobKind.VERIFY, warehouse="lake", namespace=("sales",), table="orders")
 
 
 class Session:
-    """As much of a session as an engine and a silent job touch. Each part of it is the session itself."""
+    """A partial session. Every attribute is the session itself."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -38,7 +38,7 @@ class Session:
 
     def isStopped(self) -> bool:
         if self.has_ended:
-            raise ConnectionRefusedError("nobody is there")
+            raise ConnectionRefusedError("refused")
         return False
 
     def set(self, name: str, value: str) -> None:
@@ -54,7 +54,7 @@ class Session:
 
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """The sessions that were started, the newest last."""
+    """The started sessions, newest last."""
     started: list[Session] = []
 
     def start(settings: PipelineSettings) -> Session:
@@ -72,7 +72,7 @@ def engine(sessions: list[Session]) -> SparkJobRunner:
 
 
 def has_job(monkeypatch: pytest.MonkeyPatch, happens: Any = lambda spark: None) -> list[CatalogTable]:
-    """All orders are for a job in which something happens; the tables that it was run on. Any: a function."""
+    """Replace every job by a function; returns the tables of its runs. Any: a function."""
     seen: list[CatalogTable] = []
 
     def run(spark: Any, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
@@ -84,22 +84,22 @@ def has_job(monkeypatch: pytest.MonkeyPatch, happens: Any = lambda spark: None) 
     return seen
 
 
-def test_orders_share_a_session_and_each_warehouse_is_a_catalog_of_it(
+def test_tasks_share_a_session_with_a_catalog_per_warehouse(
     engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
-    for spec in (ORDER, ORDER, TaskSpec(job=JobKind.VERIFY, warehouse="pond", namespace=("a",), table="b")):
+    for spec in (SPEC, SPEC, TaskSpec(job=JobKind.VERIFY, warehouse="pond", namespace=("a",), table="b")):
         engine.run(spec, NoProgress())
     first, second, third = (table.catalog for table in seen)
     assert (len(sessions), first == second, first == third) == (1, True, False)
     assert sessions[0].properties[f"spark.sql.catalog.{third}.warehouse"] == "pond"
-    # Another server's warehouse of that name is another catalog, also of a session that both share.
+    # The same warehouse name on another server is another catalog of a shared session.
     other = SparkJobRunner(ServerAccess("http://127.0.0.1:9001", "AKEXAMPLE", Secret("hush")), PipelineSettings())
-    other.run(ORDER, NoProgress())
+    other.run(SPEC, NoProgress())
     assert seen[-1].catalog != first
 
 
-def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
+def test_spark_that_dies_during_a_job_is_reported_and_restarted(
     engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end(spark: Session) -> None:
@@ -108,12 +108,12 @@ def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
 
     seen = has_job(monkeypatch, end)
     with pytest.raises(Unavailable, match=r"Spark died during the job.*table=lake\.sales\.orders"):
-        engine.run(ORDER, NoProgress())
-    engine.run(ORDER, NoProgress())
+        engine.run(SPEC, NoProgress())
+    engine.run(SPEC, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)
 
 
-def test_spark_that_ends_before_a_job_begins_is_told_of_and_started_anew(
+def test_spark_that_dies_before_a_job_is_reported_and_restarted(
     engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
@@ -124,22 +124,22 @@ def test_spark_that_ends_before_a_job_begins_is_told_of_and_started_anew(
 
     engine.start(NoProgress())
     with pytest.raises(Unavailable, match="Spark died during the job"):
-        engine.run(ORDER, Ending())
-    engine.run(ORDER, NoProgress())
+        engine.run(SPEC, Ending())
+    engine.run(SPEC, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)
 
 
-def test_spark_that_ended_between_two_orders_costs_none_of_them(
+def test_spark_that_died_between_two_tasks_fails_neither(
     engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
-    engine.run(ORDER, NoProgress())
+    engine.run(SPEC, NoProgress())
     sessions[0].has_ended = True
-    engine.run(ORDER, NoProgress())
+    engine.run(SPEC, NoProgress())
     assert (len(sessions), len(seen)) == (2, 2)
 
 
-def test_failure_of_a_job_is_its_own_while_spark_lives(
+def test_job_failure_is_not_a_spark_failure_while_spark_runs(
     engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(spark: Session) -> None:
@@ -148,5 +148,5 @@ def test_failure_of_a_job_is_its_own_while_spark_lives(
     has_job(monkeypatch, refuse)
     for _ in range(2):
         with pytest.raises(InvalidInput, match="not so"):
-            engine.run(ORDER, NoProgress())
+            engine.run(SPEC, NoProgress())
     assert len(sessions) == 1

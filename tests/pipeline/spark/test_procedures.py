@@ -22,15 +22,15 @@ from tests.pipeline.bench import SPARK_MARKS, Bench
         (TimestampArgument(1_700_000_000_123), "TIMESTAMP '2023-11-14 22:13:20.123 UTC'"),
     ],
 )
-def test_values_are_written_as_sql_has_them(value: Argument, written: str) -> None:
+def test_values_become_sql_literals(value: Argument, written: str) -> None:
     assert literal(value) == written
 
 
-def test_names_are_quoted_whatever_is_in_them() -> None:
+def test_names_are_quoted() -> None:
     assert quoted_name("a", "b`; DROP TABLE x", "c.d") == "`a`.`b``; DROP TABLE x`.`c.d`"
 
 
-def test_row_hash_takes_what_spark_has_no_hash_for_as_text() -> None:
+def test_row_hash_converts_unhashable_types_to_text() -> None:
     from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
     schema = StructType([StructField("id", LongType()), StructField("m", MapType(StringType(), StringType()))])
@@ -43,8 +43,8 @@ class TestWithSpark:
     @pytest.mark.parametrize(
         "text", ["it's", 'a "b"', "back\\slash\\", "\\'", "line\nbreak", "${env:HOME}", "ü€\U0001f600"]
     )
-    def test_texts_are_read_back_by_spark(self, bench: Bench, text: str) -> None:
+    def test_text_literals_round_trip_in_spark(self, bench: Bench, text: str) -> None:
         assert bench.value(f"SELECT {literal(text)}") == text
 
-    def test_moment_is_read_back_by_spark(self, bench: Bench) -> None:
+    def test_timestamp_literals_round_trip_in_spark(self, bench: Bench) -> None:
         assert bench.value(f"SELECT unix_millis({literal(TimestampArgument(1_700_000_000_123))})") == 1_700_000_000_123

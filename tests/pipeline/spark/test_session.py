@@ -1,4 +1,4 @@
-"""Sessions: started, joined, and what is said when that fails."""
+"""Starting and joining sessions, and the errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
 
 
 class Settable:
-    """As much of a session as a catalog is attached to."""
+    """The part of a session that catalogs are added to."""
 
     def __init__(self) -> None:
         self.properties: dict[str, str] = {}
@@ -35,8 +35,8 @@ class Settable:
         self.properties[name] = value
 
 
-def test_catalogs_are_attached_to_a_session_that_runs() -> None:
-    spark: Any = Settable()  # Any: a session, as far as this goes
+def test_catalogs_are_added_to_a_running_session() -> None:
+    spark: Any = Settable()  # Any: a partial session
     attach_catalog(spark, ACCESS, "one", catalog="a")
     attach_catalog(spark, ACCESS, "other", catalog="b")
     assert spark.properties["spark.sql.catalog.a.warehouse"] == "one"
@@ -46,13 +46,13 @@ def test_catalogs_are_attached_to_a_session_that_runs() -> None:
     assert has_java(spark)
 
 
-def test_spark_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyspark_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(PipelineUnavailable, match=r"pip install 'lakebed\[pipeline\]'"):
         start_spark(PipelineSettings())
 
 
-def test_spark_without_java_says_which_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_java_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from pyspark import SparkContext
 
     def none() -> Path:
@@ -65,7 +65,7 @@ def test_spark_without_java_says_which_to_install(monkeypatch: pytest.MonkeyPatc
 
 
 def broken(tmp_path: Path, words: str) -> Path:
-    """A Java that ends at once, with these words."""
+    """A Java that exits at once with this output."""
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
@@ -74,7 +74,7 @@ def broken(tmp_path: Path, words: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PySpark's pipe to a Java that has ended
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PySpark's pipe to an exited JVM
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -82,7 +82,7 @@ def broken(tmp_path: Path, words: str) -> Path:
         ("Error: Could not reserve enough space for object heap", "Could not reserve enough space"),
     ],
 )
-def test_java_that_ends_at_once_is_quoted(
+def test_output_of_a_failed_jvm_is_quoted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
 ) -> None:
     from pyspark import SparkContext
@@ -100,10 +100,10 @@ def test_java_that_ends_at_once_is_quoted(
     assert dict(os.environ) == before
 
 
-def test_connect_server_that_does_not_answer_is_named() -> None:
+def test_unreachable_connect_server_is_named() -> None:
     with pytest.raises(PipelineUnavailable) as caught:
         start_spark(PipelineSettings(master="sc://127.0.0.1:1"))
-    # Whether it is the server or the packages for it that are missing, the fix is named.
+    # The server or its packages are missing: the error has the fix for both.
     assert "pip install 'pyspark[connect]'" in str(caught.value) or "check that it runs" in str(caught.value)
 
 
@@ -119,7 +119,7 @@ with open(sys.argv[1], "w") as lock:
 """
 
 
-def test_another_process_waits_for_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_lock_excludes_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
 
     def found() -> str:
@@ -132,7 +132,7 @@ def test_another_process_waits_for_the_block(tmp_path: Path, monkeypatch: pytest
     assert found() == "free"
 
 
-def test_what_fails_in_the_block_lets_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_lock_is_released_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     with pytest.raises(RuntimeError), package_lock():
         raise RuntimeError

@@ -7,7 +7,7 @@ import pyarrow as pa
 from lakebed.pipeline.streams.columns import ORIGIN, fitted, spark_schema, with_origin
 
 
-def test_types_that_spark_has_not_become_ones_that_it_has() -> None:
+def test_unsupported_types_are_mapped_to_spark_types() -> None:
     found = pa.schema(
         [
             ("s", pa.timestamp("s")),
@@ -31,7 +31,7 @@ def test_types_that_spark_has_not_become_ones_that_it_has() -> None:
     assert not made.field("k").nullable
 
 
-def test_values_stay_what_they_are() -> None:
+def test_values_are_preserved() -> None:
     moment = datetime(2026, 11, 16, 8, 30, tzinfo=UTC)
     schema = pa.schema([("s", pa.timestamp("s", "UTC")), ("t", pa.time32("s")), ("b", pa.binary(2)), ("n", pa.int8())])
     rows = pa.RecordBatch.from_pylist(
@@ -41,7 +41,7 @@ def test_values_stay_what_they_are() -> None:
     assert [column.to_pylist() for column in columns] == [[moment, None], ["01:02:03", None], [b"ab", None], [4, None]]
 
 
-def test_records_are_told_where_they_were() -> None:
+def test_records_get_origin_columns() -> None:
     columns = with_origin([pa.array(["a", "b"])], 2, 3, 40, 1_700_000_000_123)
     batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([pa.field("x", pa.string()), *ORIGIN]))
     stamp = datetime.fromtimestamp(1_700_000_000.123, UTC)

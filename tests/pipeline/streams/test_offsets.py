@@ -12,13 +12,13 @@ PARTITIONED = st.dictionaries(st.tuples(st.integers(1, 9), st.integers(0, 5)), s
 
 
 @given(FLAT | PARTITIONED)
-def test_what_is_written_down_is_read_again(offsets: dict[tuple[int | None, int], int]) -> None:
-    told = TableOffsets(7, offsets)
-    assert TableOffsets.parse(told.text()) == told
-    assert TableOffsets.parse(told.document()) == told
+def test_offsets_round_trip(offsets: dict[tuple[int | None, int], int]) -> None:
+    table_offsets = TableOffsets(7, offsets)
+    assert TableOffsets.parse(table_offsets.text()) == table_offsets
+    assert TableOffsets.parse(table_offsets.document()) == table_offsets
 
 
-def test_offsets_are_written_as_the_protocols_tools_write_them() -> None:
+def test_offsets_have_the_json_form_of_fluss() -> None:
     assert TableOffsets(7, {(None, 0): 12, (None, 2): 5}).text() == (
         '{"version":1,"table_id":7,"bucket_offsets":[12,-1,5]}'
     )
@@ -29,18 +29,18 @@ def test_offsets_are_written_as_the_protocols_tools_write_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"table_id":1}', '{"table_id":1,"bucket_offsets":["x"]}', "null"])
-def test_what_are_no_offsets_is_refused(text: str) -> None:
+def test_invalid_offsets_are_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="invalid offsets"):
         TableOffsets.parse(text)
 
 
-def test_a_bucket_is_read_from_where_it_was_left_to_its_end() -> None:
+def test_bucket_is_read_from_the_last_offset_to_its_end() -> None:
     start: Offsets = {(None, 0): 5, (None, 1): 9}
     end: Offsets = {(None, 2): 4, (None, 1): 9, (None, 0): 8}
     assert plan_spans(start, {}, end) == [ReadSpan((None, 0), 5, 8), ReadSpan((None, 2), 0, 4)]
 
 
-def test_what_a_log_has_no_more_is_not_planned_but_told() -> None:
+def test_deleted_spans_are_not_planned_but_reported() -> None:
     start: Offsets = {(None, 0): 5}
     begin: Offsets = {(None, 0): 7, (None, 1): 2}
     end: Offsets = {(None, 0): 8, (None, 1): 3}
@@ -49,12 +49,12 @@ def test_what_a_log_has_no_more_is_not_planned_but_told() -> None:
 
 
 @given(FLAT, FLAT, FLAT)
-def test_spans_of_rounds_follow_each_other(
+def test_spans_of_rounds_are_contiguous(
     start: dict[tuple[int | None, int], int],
     middle: dict[tuple[int | None, int], int],
     end: dict[tuple[int | None, int], int],
 ) -> None:
-    """A round up to some moment and one from there on read what one round would have, and nothing twice."""
+    """Two consecutive rounds read the same spans as one round."""
     first = plan_spans(start, {}, middle)
     reached = start | {span.bucket: span.end for span in first}
     twice = [*first, *plan_spans(reached, {}, end)]

@@ -15,7 +15,7 @@ def table(**properties: str) -> TableInfo:
     return TableInfo("fluss", "t", 7, 1, Schema.of(COLUMNS), 4, properties=properties)
 
 
-def test_what_became_of_a_row_and_where_it_was_follow_the_columns_that_are_wanted() -> None:
+def test_change_type_and_origin_follow_the_selected_columns() -> None:
     reader = RecordReader(table(), ("at", "id"), has_change=True, has_origin=True)
     assert reader.schema.names == ["at", "id", "_change_type", "__bucket", "__offset", "__timestamp"]
     assert [field.nullable for field in reader.schema] == [True, True, False, False, False, False]
@@ -23,7 +23,7 @@ def test_what_became_of_a_row_and_where_it_was_follow_the_columns_that_are_wante
     assert RecordReader(table(), ("id",)).schema.names == ["id"]
 
 
-def test_only_logs_in_arrow_are_read() -> None:
+def test_only_arrow_logs_are_read() -> None:
     check_format(table())
     check_format(table(**{"table.log.format": "arrow"}))
     with pytest.raises(InvalidInput, match="only logs in Arrow format"):

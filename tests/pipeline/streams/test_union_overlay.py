@@ -14,7 +14,7 @@ def batch(*rows: tuple[int, str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"id": number, "name": name} for number, name in rows], schema=SCHEMA)
 
 
-def test_the_last_change_of_a_key_counts() -> None:
+def test_last_change_of_a_key_is_applied() -> None:
     overlay = Overlay(
         SCHEMA,
         ["id"],
@@ -30,16 +30,16 @@ def test_the_last_change_of_a_key_counts() -> None:
     assert [row for each in overlay.over([before]) for row in each.to_pylist()] == [{"id": 4, "name": "same"}]
 
 
-def test_rows_are_as_they_were_if_nothing_changed() -> None:
+def test_unchanged_rows_are_kept() -> None:
     before = batch((1, "a"))
     overlay = Overlay(SCHEMA, ["id"])
     assert [*overlay.over([before])] == [before]
     assert overlay.rows.num_rows == 0
-    # An update that says what was before and not what came after, cut off by the end of what is read.
+    # An update whose new row is after the end of the read.
     assert Overlay(SCHEMA, ["id"], [(before, bytes([BEFORE]))]).rows.num_rows == 0
 
 
-def test_rows_are_looked_at_in_portions_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_joined_in_portions_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(union_overlay, "_BATCH_ROWS", 4)
     overlay = Overlay(SCHEMA, ["id"], [(batch((5, "E"), (0, "Z")), bytes([AFTER, DELETE]))])
     before = (batch((number, "x"), (number + 1, "x"), (number + 2, "x")) for number in range(0, 12, 3))

@@ -1,4 +1,4 @@
-"""What is read of a stream table: the lake and what came after are the source of truth, wherever the lake ends."""
+"""Union reads are correct whatever the tiered offsets are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakebed.pipeline.streams.union_plan import UnionPlan, chunks, plan_union
 
 INSERT, BEFORE, AFTER, DELETE = 1, 2, 3, 4
 SCHEMA = pa.schema([("at", pa.string()), ("key1", pa.int64()), ("value", pa.list_(pa.int64()))])
-"""Names that the overlay has for columns of its own, and a type that nothing can be joined by."""
+"""Column names that the overlay uses itself, and a type that cannot be a join key."""
 KEYS = ("key1", "at")
 BUCKETS: Sequence[Bucket] = [(None, 0), (None, 1), (None, 2)]
 
@@ -31,7 +31,7 @@ class Change(NamedTuple):
 
 
 class Model:
-    """A table with keys: what was written, the logs of its buckets, and the rows that come of them."""
+    """A KV table: changes, logs of its buckets, and resulting rows."""
 
     def __init__(self) -> None:
         self.logs: dict[Bucket, list[Change]] = {bucket: [] for bucket in BUCKETS}
@@ -50,7 +50,7 @@ class Model:
         self.rows[key] = value
 
     def lake(self, offsets: Mapping[Bucket, int]) -> dict[Key, int]:
-        """What the lake holds that has the logs up to there."""
+        """The tiered rows at these offsets."""
         rows: dict[Key, int] = {}
         for bucket, offset in offsets.items():
             for change in self.logs[bucket][:offset]:
@@ -73,7 +73,7 @@ def batches(rows: Sequence[tuple[Key, int]]) -> Iterator[pa.RecordBatch]:
 
 
 def union(model: Model, plan: UnionPlan) -> list[tuple[Key, int]]:
-    """As it is read: each bucket of the lake with its changes, then keys that are scanned."""
+    """The union read: each tiered bucket with its changes, then scanned keys."""
     of_lake = {} if plan.lake is None else model.lake(plan.lake.offsets)
     found: list[pa.RecordBatch] = []
     for bucket in BUCKETS:
@@ -104,7 +104,9 @@ WRITES = st.lists(
 
 
 @given(WRITES, st.data())
-def test_keys_are_as_written_wherever_the_lake_ends(writes: list[tuple[Key, int | None]], data: st.DataObject) -> None:
+def test_kv_union_read_is_correct_at_any_tiered_offset(
+    writes: list[tuple[Key, int | None]], data: st.DataObject
+) -> None:
     model = Model()
     for key, value in writes:
         model.put(key, value)
@@ -116,13 +118,13 @@ def test_keys_are_as_written_wherever_the_lake_ends(writes: list[tuple[Key, int 
     read = union(model, plan)
     assert len(read) == len(dict(read))
     assert dict(read) == model.rows
-    # Nothing is planned that the logs have no more.
+    # Deleted records are not planned.
     assert all(begin[span.bucket] <= span.start for span in plan.tails)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30)), min_size=3, max_size=3))
-def test_records_are_read_once_wherever_the_lake_ends(places: list[tuple[int, int, int]]) -> None:
-    """Those that the lake has, and of the others all that the logs still have."""
+def test_log_union_read_is_correct_at_any_tiered_offset(places: list[tuple[int, int, int]]) -> None:
+    """Tiered records, and all later ones that are still in the logs."""
     ordered = [sorted(three) for three in places]
     end = {bucket: three[2] for bucket, three in zip(BUCKETS, ordered, strict=True)}
     for first, second in ((0, 1), (1, 0)):
@@ -136,28 +138,28 @@ def test_records_are_read_once_wherever_the_lake_ends(places: list[tuple[int, in
             assert read == [*range(lake[bucket]), *range(max(lake[bucket], begin[bucket]), end[bucket])]
 
 
-def test_a_table_that_was_never_tiered_is_read_from_the_stream_alone() -> None:
+def test_untiered_table_is_read_from_the_stream_only() -> None:
     begin: Offsets = {(None, 0): 2, (None, 1): 0}
     end: Offsets = {(None, 0): 5, (None, 1): 0}
     assert plan_union(None, begin, end, has_primary_key=False) == UnionPlan(None, (ReadSpan((None, 0), 2, 5),))
     assert plan_union(None, begin, end, has_primary_key=True) == UnionPlan(None, (), ((None, 0), (None, 1)))
 
 
-def test_keys_are_scanned_if_changes_are_gone_that_the_lake_does_not_have() -> None:
+def test_keys_are_scanned_if_untiered_changes_were_deleted() -> None:
     lake = TieredSnapshot(7, 1, {(3, 0): 5, (4, 0): 9})
     begin: Offsets = {(3, 0): 6, (4, 0): 0}
     end: Offsets = {(3, 0): 8, (4, 0): 9}
     assert plan_union(lake, begin, end, has_primary_key=True) == UnionPlan(None, (), ((3, 0), (4, 0)))
 
 
-def test_a_partition_that_the_stream_has_no_more_is_in_the_lake_still() -> None:
+def test_dropped_partition_is_still_read_from_the_lake() -> None:
     lake = TieredSnapshot(7, 1, {(3, 0): 5, (4, 0): 9})
     plan = plan_union(lake, {(4, 0): 0}, {(4, 0): 11}, has_primary_key=True)
     assert plan == UnionPlan(lake, (ReadSpan((4, 0), 9, 11),))
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 30))
-def test_chunks_hold_everything_in_order_and_no_more_than_they_may(sizes: list[int], limit: int) -> None:
+def test_chunks_keep_order_and_the_size_limit(sizes: list[int], limit: int) -> None:
     found = [*chunks(((number, size) for number, size in enumerate(sizes)), limit)]
     assert [number for chunk in found for number in chunk] == [*range(len(sizes))]
     assert all(len(chunk) == 1 or sum(sizes[number] for number in chunk) <= limit for chunk in found)
