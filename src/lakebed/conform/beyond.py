@@ -94,8 +94,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "background snapshot expiration",
                 (
-                    "tests/pipeline/test_worker_live.py"
-                    "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
+                    "tests/pipeline/test_worker_live.py::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
                     "tests/pipeline/jobs/test_expiry.py",
                 ),
                 "by policy: the server plans, a Spark worker expires",

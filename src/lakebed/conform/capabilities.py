@@ -94,8 +94,7 @@ CAPABILITIES: Final = (
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py"
                 "::test_expired_snapshots_are_committed_away_and_their_files_follow",
                 f"{_PIPELINE}/jobs/test_expiry.py",
-                f"{_PIPELINE}/test_worker_live.py"
-                "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
+                f"{_PIPELINE}/test_worker_live.py::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
             ),
         ),
         "supported-on-request-and-by-policy",
@@ -122,8 +121,7 @@ CAPABILITIES: Final = (
             "compaction-rewrite",
             (
                 f"{_PIPELINE}/jobs/test_compaction.py",
-                f"{_PIPELINE}/test_worker_live.py"
-                "::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
+                f"{_PIPELINE}/test_worker_live.py::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
                 f"{_CLIENTS}/test_spark_concurrency.py::test_compaction_and_appends_do_not_disturb_each_other",
             ),
         ),
