@@ -554,6 +554,11 @@ def test_a_type_that_settings_do_not_have_is_a_mistake_of_ours() -> None:
             kind_of(annotation)
 
 
+def test_home_folder_of_an_unknown_user_is_rejected() -> None:
+    with pytest.raises(InvalidSetting, match=r"decisions.ca_bundle: expected a path, found text '~0'"):
+        load_settings(flags={"decisions.ca_bundle": ("--set", "~0")})
+
+
 @given(st.sampled_from(sorted(known_settings())), st.text(max_size=20))
 def test_noise_in_any_setting_is_taken_or_refused_by_path(path: str, noise: str) -> None:
     said = ""

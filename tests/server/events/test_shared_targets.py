@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +34,8 @@ def server_on(data: Path) -> AbstractContextManager[RunningServer]:
     found = find_spec("honker")
     assert found is not None
     assert found.origin is not None
-    return running_server(data, workers=1, PYTHONPATH=str(Path(found.origin).parents[1]))
+    path = [str(Path(found.origin).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return running_server(data, workers=1, PYTHONPATH=os.pathsep.join(path))
 
 
 def streamed(file: Path, stream: str) -> list[str]:

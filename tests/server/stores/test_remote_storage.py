@@ -82,7 +82,7 @@ async def test_errors_of_the_store_name_the_setting(settings: S3StorageSettings)
     assert (await refused(secret_access_key=Secret("wrong"))).startswith(
         "storage.s3: the object store accepts none of the credentials; set storage.s3.access_key_id"
     )
-    assert (await refused(bucket="B")).startswith("storage.s3.bucket: expected a bucket's name. found='B'")
+    assert (await refused(bucket="B")).startswith("storage.s3.bucket: expected a bucket name. found='B'")
 
 
 async def test_blobs_are_stored_under_the_configured_prefix(settings: S3StorageSettings) -> None:

@@ -220,10 +220,13 @@ class PathValue(ValueKind):
     expected = "a path"
 
     def from_text(self, text: str) -> object:
-        """A path that is not empty; `~` is the home folder."""
+        """A path that is not empty; `~` and `~name` are home folders."""
         if not text or "\0" in text:
             raise self.wrong(text)
-        return Path(text).expanduser()
+        try:
+            return Path(text).expanduser()
+        except RuntimeError as error:  # `~name` of a user without a home folder
+            raise self.wrong(text) from error
 
     def show(self, value: object) -> str:
         """A quoted string."""
