@@ -31,7 +31,6 @@ class RequestBody:
         "_pieces",
         "_waiter",
         "chunked",
-        "consumed",
         "finished",
         "length",
         "received",
@@ -42,7 +41,6 @@ class RequestBody:
         """Content-Length, or None when the transfer is chunked."""
         self.chunked = chunked
         self.received = 0
-        self.consumed = 0
         self.finished = length == 0 and not chunked
         self._pieces: deque[bytes | memoryview] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -112,7 +110,6 @@ class RequestBody:
             finally:
                 self._waiter = None
         piece = self._pieces.popleft()
-        self.consumed += len(piece)
         if self._on_room is not None and not self.finished and len(self._pieces) < MAX_WAITING:
             self._on_room()
         return piece
