@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from lakebed.wire.s3.documents.listings import (
     BucketRow,
     ListingHeader,
-    ObjectRow,
     OwnerElement,
     VersionRow,
     write_bucket_list,
@@ -44,7 +43,7 @@ def listing(**changes: object) -> ListingHeader:
 @settings(max_examples=50)
 @given(keys, keys, st.booleans())
 def test_client_parses_every_key_and_prefix(names: list[str], prefixes: list[str], is_url_encoded: bool) -> None:
-    rows = [ObjectRow(key, size, "e", TIME_MS) for size, key in enumerate(names)]
+    rows = [(key, size, "e", TIME_MS, None, None) for size, key in enumerate(names)]
     page = listing(common_prefixes=prefixes, is_url_encoded=is_url_encoded)
     for body in (write_object_list(page, rows), write_object_list_v2(page, rows)):
         response = understood("ListObjectsV2", body)
@@ -56,7 +55,7 @@ def test_client_parses_every_key_and_prefix(names: list[str], prefixes: list[str
 
 def test_object_list_has_the_elements_of_list_objects() -> None:
     page = listing(prefix="p/", delimiter="/", is_truncated=True, common_prefixes=["p/a/"], owner=OWNER, max_keys=2)
-    rows = [ObjectRow("p/k", 5, "abc", TIME_MS, "STANDARD", "CRC32", "COMPOSITE")]
+    rows = [("p/k", 5, "abc", TIME_MS, "CRC32", "COMPOSITE")]
     assert understood("ListObjects", write_object_list(page, rows, marker="p/", next_marker="p/k")) == {
         "Name": "b",
         "Prefix": "p/",
@@ -100,28 +99,23 @@ def test_object_list_has_the_elements_of_list_objects_v2() -> None:
 
 def test_each_row_has_its_checksum_kind_and_storage_class() -> None:
     rows = [
-        ObjectRow("a", 1, "e", TIME_MS, "STANDARD", "CRC32", "FULL_OBJECT"),
-        ObjectRow("b", 1, "e", TIME_MS, "STANDARD"),
-        ObjectRow("c", 1, "e", TIME_MS, "GLACIER", "SHA1", "COMPOSITE"),
+        ("a", 1, "e", TIME_MS, "CRC32", "FULL_OBJECT"),
+        ("b", 1, "e", TIME_MS, None, None),
+        ("c", 1, "e", TIME_MS, "SHA1", "COMPOSITE"),
     ]
     contents = understood("ListObjectsV2", write_object_list_v2(listing(), rows))["Contents"]
     assert [(row.get("ChecksumAlgorithm"), row.get("ChecksumType"), row["StorageClass"]) for row in contents] == [
         (["CRC32"], "FULL_OBJECT", "STANDARD"),
         (None, None, "STANDARD"),
-        (["SHA1"], "COMPOSITE", "GLACIER"),
+        (["SHA1"], "COMPOSITE", "STANDARD"),
     ]
     assert all("Owner" not in row for row in contents)
-
-
-def test_plain_tuples_are_accepted_as_rows() -> None:
-    row = ("k", 1, "e", TIME_MS, "STANDARD", None, None)
-    assert write_object_list(listing(), [row]) == write_object_list(listing(), [ObjectRow("k", 1, "e", TIME_MS)])
 
 
 def test_version_list_keeps_markers_among_versions_in_order() -> None:
     rows = [
         VersionRow("k", "v3", True, TIME_MS, True),
-        VersionRow("k", "v2", False, TIME_MS, False, 7, "abc", "STANDARD", "CRC64NVME", "FULL_OBJECT"),
+        VersionRow("k", "v2", False, TIME_MS, False, 7, "abc", "CRC64NVME", "FULL_OBJECT"),
         VersionRow("k<", "null", True, TIME_MS, False, 0, "def"),
     ]
     body = write_version_list(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakebed.core.checksums import Checksum
 
 from ..xml import escape, url_encode
+
+STORAGE_CLASS_ELEMENT: Final = "<StorageClass>STANDARD</StorageClass>"
+"""The storage class of all objects and uploads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,9 @@ def owner_element(owner: OwnerElement | None, tag: str = "Owner") -> str:
     return f"<{tag}><ID>{escape(owner.id)}</ID><DisplayName>{escape(owner.display_name)}</DisplayName></{tag}>"
 
 
-def optional(tag: str, text: str | None) -> str:
+def optional(tag: str, text: str | None, encode: Callable[[str], str] = escape) -> str:
     """A text element; empty without a value."""
-    return "" if text is None else f"<{tag}>{escape(text)}</{tag}>"
+    return "" if text is None else f"<{tag}>{encode(text)}</{tag}>"
 
 
 def optional_int(tag: str, number: int | None) -> str:

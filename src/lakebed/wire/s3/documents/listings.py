@@ -10,6 +10,7 @@ from lakebed.wire.aws.timestamps import iso_time
 
 from ..xml import document, escape, join_document
 from ._parts import (
+    STORAGE_CLASS_ELEMENT,
     OwnerElement,
     boolean,
     checksum_kind_elements,
@@ -25,7 +26,6 @@ __all__ = [
     "ListingHeader",
     "ObjectRow",
     "OwnerElement",
-    "PlainObjectRow",
     "VersionRow",
     "write_bucket_list",
     "write_object_list",
@@ -42,25 +42,15 @@ class BucketRow(NamedTuple):
     region: str | None = None
 
 
-PlainObjectRow: TypeAlias = tuple[str, int, str, int, str, str | None, str | None]
-"""An `ObjectRow` as a plain tuple, which is faster for pages of a thousand."""
+ObjectRow: TypeAlias = tuple[str, int, str, int, str | None, str | None]
+"""Key, size, ETag without quotes, modification time, checksum algorithm and type of an object.
 
-
-class ObjectRow(NamedTuple):
-    """An object."""
-
-    key: str
-    size: int
-    etag: str
-    """Without quotes."""
-    modified_ms: int
-    storage_class: str = "STANDARD"
-    checksum_algorithm: str | None = None
-    checksum_type: str | None = None
+A plain tuple, which is faster than a named one for pages of a thousand.
+"""
 
 
 class VersionRow(NamedTuple):
-    """A version or delete marker; for markers the last five values are ignored."""
+    """A version or delete marker; for markers the last four values are ignored."""
 
     key: str
     version_id: str
@@ -69,7 +59,6 @@ class VersionRow(NamedTuple):
     is_delete_marker: bool
     size: int = 0
     etag: str = ""
-    storage_class: str = "STANDARD"
     checksum_algorithm: str | None = None
     checksum_type: str | None = None
 
@@ -114,29 +103,26 @@ def write_bucket_list(
 
 def _header_elements(listing: ListingHeader) -> str:
     encode = text_encoder(listing.is_url_encoded)
-    delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
     return (
-        f"<Name>{escape(listing.bucket)}</Name><Prefix>{encode(listing.prefix)}</Prefix>{delimiter}"
+        f"<Name>{escape(listing.bucket)}</Name><Prefix>{encode(listing.prefix)}</Prefix>"
+        f"{optional('Delimiter', listing.delimiter, encode)}"
         f"<MaxKeys>{listing.max_keys}</MaxKeys><IsTruncated>{boolean(listing.is_truncated)}</IsTruncated>"
         f"{'<EncodingType>url</EncodingType>' if listing.is_url_encoded else ''}"
     )
 
 
-def _object_elements(listing: ListingHeader, rows: Sequence[PlainObjectRow]) -> list[bytes]:
+def _object_elements(listing: ListingHeader, rows: Sequence[ObjectRow]) -> list[bytes]:
     keys = encode_all([row[0] for row in rows], text_encoder(listing.is_url_encoded))
     owner = owner_element(listing.owner)
-    last: tuple[str, str | None, str | None] | None = None
+    last: tuple[str | None, str | None] | None = None
     end = ""
     written: list[bytes] = []
     append = written.append
-    for key, (_, size, etag, modified_ms, storage_class, algorithm, checksum_type) in zip(keys, rows, strict=True):
-        kind = (storage_class, algorithm, checksum_type)
+    for key, (_, size, etag, modified_ms, algorithm, checksum_type) in zip(keys, rows, strict=True):
+        kind = (algorithm, checksum_type)
         if kind != last:  # most rows are of one kind
             last = kind
-            end = (
-                f"{checksum_kind_elements(algorithm, checksum_type)}{owner}"
-                f"<StorageClass>{storage_class}</StorageClass></Contents>"
-            )
+            end = f"{checksum_kind_elements(*kind)}{owner}{STORAGE_CLASS_ELEMENT}</Contents>"
         append(
             f"<Contents><Key>{key}</Key><LastModified>{iso_time(modified_ms)}</LastModified>"
             f"<ETag>&quot;{etag}&quot;</ETag><Size>{size}</Size>{end}".encode()
@@ -145,30 +131,30 @@ def _object_elements(listing: ListingHeader, rows: Sequence[PlainObjectRow]) -> 
 
 
 def write_object_list(
-    listing: ListingHeader, rows: Sequence[PlainObjectRow], *, marker: str = "", next_marker: str | None = None
+    listing: ListingHeader, rows: Sequence[ObjectRow], *, marker: str = "", next_marker: str | None = None
 ) -> bytes:
     """ListBucketResult of ListObjects. `next_marker` is for truncated listings with a delimiter."""
     encode = text_encoder(listing.is_url_encoded)
-    next_element = "" if next_marker is None else f"<NextMarker>{encode(next_marker)}</NextMarker>"
-    header = f"{_header_elements(listing)}<Marker>{encode(marker)}</Marker>{next_element}"
+    header = (
+        f"{_header_elements(listing)}<Marker>{encode(marker)}</Marker>{optional('NextMarker', next_marker, encode)}"
+    )
     return _listing_document("ListBucketResult", listing, header, _object_elements(listing, rows))
 
 
 def write_object_list_v2(
     listing: ListingHeader,
-    rows: Sequence[PlainObjectRow],
+    rows: Sequence[ObjectRow],
     *,
     continuation_token: str | None = None,
     next_continuation_token: str | None = None,
     start_after: str | None = None,
 ) -> bytes:
     """ListBucketResult of ListObjectsV2. KeyCount includes common prefixes."""
-    encode = text_encoder(listing.is_url_encoded)
-    start_element = "" if start_after is None else f"<StartAfter>{encode(start_after)}</StartAfter>"
     header = (
         f"{_header_elements(listing)}<KeyCount>{len(rows) + len(listing.common_prefixes)}</KeyCount>"
         f"{optional('ContinuationToken', continuation_token)}"
-        f"{optional('NextContinuationToken', next_continuation_token)}{start_element}"
+        f"{optional('NextContinuationToken', next_continuation_token)}"
+        f"{optional('StartAfter', start_after, text_encoder(listing.is_url_encoded))}"
     )
     return _listing_document("ListBucketResult", listing, header, _object_elements(listing, rows))
 
@@ -184,10 +170,10 @@ def write_version_list(
 ) -> bytes:
     """ListVersionsResult. `rows` are in order, with the newest version of each key first."""
     encode = text_encoder(listing.is_url_encoded)
-    next_key = "" if next_key_marker is None else f"<NextKeyMarker>{encode(next_key_marker)}</NextKeyMarker>"
     header = (
         f"{_header_elements(listing)}<KeyMarker>{encode(key_marker)}</KeyMarker>"
-        f"<VersionIdMarker>{escape(version_id_marker)}</VersionIdMarker>{next_key}"
+        f"<VersionIdMarker>{escape(version_id_marker)}</VersionIdMarker>"
+        f"{optional('NextKeyMarker', next_key_marker, encode)}"
         f"{optional('NextVersionIdMarker', next_version_id_marker)}"
     )
     return _listing_document("ListVersionsResult", listing, header, _version_elements(listing, rows))
@@ -212,7 +198,7 @@ def _version_elements(listing: ListingHeader, rows: Sequence[VersionRow]) -> lis
             continue
         written.append(
             f"<Version>{start}<ETag>&quot;{row.etag}&quot;</ETag><Size>{row.size}</Size>"
-            f"<StorageClass>{row.storage_class}</StorageClass>"
-            f"{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}</Version>".encode()
+            f"{STORAGE_CLASS_ELEMENT}{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}"
+            "</Version>".encode()
         )
     return written

@@ -12,6 +12,7 @@ from lakebed.wire.aws.timestamps import iso_time
 
 from ..xml import MalformedDocument, XmlElement, document, escape, join_document, parse_document, parse_int
 from ._parts import (
+    STORAGE_CLASS_ELEMENT,
     OwnerElement,
     boolean,
     checksum_element,
@@ -144,13 +145,10 @@ def write_part_list(
     max_parts: int,
     is_truncated: bool,
     owner: OwnerElement,
-    storage_class: str = "STANDARD",
     checksum_algorithm: str | None = None,
     checksum_type: str | None = None,
-    is_url_encoded: bool = False,
 ) -> bytes:
     """ListPartsResult. NextPartNumberMarker is the number of the last listed part."""
-    encode = text_encoder(is_url_encoded)
     next_marker = parts[-1].number if parts else part_number_marker
     rows = "".join(
         [
@@ -161,8 +159,8 @@ def write_part_list(
     )
     return document(
         "ListPartsResult",
-        f"<Bucket>{escape(bucket)}</Bucket><Key>{encode(key)}</Key><UploadId>{escape(upload_id)}</UploadId>"
-        f"{owner_element(owner, 'Initiator')}{owner_element(owner)}<StorageClass>{storage_class}</StorageClass>"
+        f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key><UploadId>{escape(upload_id)}</UploadId>"
+        f"{owner_element(owner, 'Initiator')}{owner_element(owner)}{STORAGE_CLASS_ELEMENT}"
         f"<PartNumberMarker>{part_number_marker}</PartNumberMarker>"
         f"<NextPartNumberMarker>{next_marker}</NextPartNumberMarker><MaxParts>{max_parts}</MaxParts>"
         f"<IsTruncated>{boolean(is_truncated)}</IsTruncated>"
@@ -176,7 +174,6 @@ class UploadRow(NamedTuple):
     key: str
     upload_id: str
     started_ms: int
-    storage_class: str = "STANDARD"
     checksum_algorithm: str | None = None
     checksum_type: str | None = None
 
@@ -203,21 +200,19 @@ def write_upload_list(listing: UploadListing, rows: Iterable[UploadRow]) -> byte
     """ListMultipartUploadsResult."""
     encode = text_encoder(listing.is_url_encoded)
     owners = f"{owner_element(listing.owner, 'Initiator')}{owner_element(listing.owner)}"
-    delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
-    next_key = (
-        "" if listing.next_key_marker is None else f"<NextKeyMarker>{encode(listing.next_key_marker)}</NextKeyMarker>"
-    )
     header = (
         f"<Bucket>{escape(listing.bucket)}</Bucket><KeyMarker>{encode(listing.key_marker)}</KeyMarker>"
-        f"<UploadIdMarker>{escape(listing.upload_id_marker)}</UploadIdMarker>{next_key}"
+        f"<UploadIdMarker>{escape(listing.upload_id_marker)}</UploadIdMarker>"
+        f"{optional('NextKeyMarker', listing.next_key_marker, encode)}"
         f"{optional('NextUploadIdMarker', listing.next_upload_id_marker)}"
-        f"<Prefix>{encode(listing.prefix)}</Prefix>{delimiter}<MaxUploads>{listing.max_uploads}</MaxUploads>"
+        f"<Prefix>{encode(listing.prefix)}</Prefix>{optional('Delimiter', listing.delimiter, encode)}"
+        f"<MaxUploads>{listing.max_uploads}</MaxUploads>"
         f"<IsTruncated>{boolean(listing.is_truncated)}</IsTruncated>"
         f"{'<EncodingType>url</EncodingType>' if listing.is_url_encoded else ''}"
     )
     uploads = [
         f"<Upload><Key>{encode(row.key)}</Key><UploadId>{escape(row.upload_id)}</UploadId>{owners}"
-        f"<StorageClass>{row.storage_class}</StorageClass><Initiated>{iso_time(row.started_ms)}</Initiated>"
+        f"{STORAGE_CLASS_ELEMENT}<Initiated>{iso_time(row.started_ms)}</Initiated>"
         f"{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}</Upload>".encode()
         for row in rows
     ]

@@ -17,8 +17,8 @@ from lakebed.wire.http.message import Response
 from ..documents.listings import (
     BucketRow,
     ListingHeader,
+    ObjectRow,
     OwnerElement,
-    PlainObjectRow,
     VersionRow,
     write_bucket_list,
     write_object_list,
@@ -206,9 +206,9 @@ def _is_url_encoded(request: S3Request) -> bool:
     return True
 
 
-def _object_rows(entries: list[ListedObject]) -> list[PlainObjectRow]:
+def _object_rows(entries: list[ListedObject]) -> list[ObjectRow]:
     kinds: dict[str, tuple[str | None, str | None]] = {"": (None, None)}
-    rows: list[PlainObjectRow] = []
+    rows: list[ObjectRow] = []
     for key, size, etag, modified_ms, checksum in entries:
         # Algorithm and type without the value: a page has few combinations, and each is split once.
         prefix = checksum[: checksum.rfind(" ")] if checksum else ""
@@ -216,7 +216,7 @@ def _object_rows(entries: list[ListedObject]) -> list[PlainObjectRow]:
         if kind is None:
             algorithm, _, checksum_type = prefix.partition(" ")
             kind = kinds[prefix] = (algorithm, checksum_type)
-        rows.append((key, size, etag, modified_ms, "STANDARD", kind[0], kind[1]))
+        rows.append((key, size, etag, modified_ms, *kind))
     return rows
 
 
@@ -230,7 +230,6 @@ def _version_row(entry: ListedVersion) -> VersionRow:
         entry.is_marker,
         entry.size,
         entry.etag,
-        "STANDARD",
         algorithm,
         kind,
     )
