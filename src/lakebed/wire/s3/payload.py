@@ -24,6 +24,7 @@ from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request
 
 from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
+from .request import S3Request
 
 T = TypeVar("T")
 
@@ -83,12 +84,10 @@ class ChunkedPayload:
                 return b"".join(pieces)
 
 
-def open_payload(
-    request: Request, authenticated: Authenticated
-) -> tuple[PlainPayload | ChunkedPayload, ExpectedDigests]:
+def open_payload(s3_request: S3Request) -> tuple[PlainPayload | ChunkedPayload, ExpectedDigests]:
     """The body of an upload, and the digests that the client sent. Raises AwsFault, InvalidInput, IntegrityMismatch."""
-    headers = request.headers
-    claim = authenticated.payload
+    request, headers = s3_request.http, s3_request.headers
+    claim = s3_request.authenticated.payload
     md5 = parse_content_md5(headers.get("content-md5"))
     algorithm, checksum = declared_checksum(request)
     if claim.streaming is None:
@@ -133,14 +132,12 @@ def open_payload(
     return ChunkedPayload(request, decoder, length, signed=claim.streaming.is_signed), expected
 
 
-async def read_parsed(
-    request: Request, authenticated: Authenticated, parse: Callable[[bytes], T], limit: int = SETTING_BYTES
-) -> T:
+async def read_parsed(request: S3Request, parse: Callable[[bytes], T], limit: int = SETTING_BYTES) -> T:
     """Read, verify and parse a document; large ones off the event loop. Call it after authorization.
 
     Raises the errors of `parse` and `read_document`.
     """
-    return await parse_body(parse, await read_document(request, authenticated, limit))
+    return await parse_body(parse, await read_document(request.http, request.authenticated, limit))
 
 
 async def read_document(request: Request, authenticated: Authenticated, limit: int = SETTING_BYTES) -> bytes:

@@ -25,9 +25,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     if ownership is not None:
         _check_ownership(ownership)
     services.buckets.precheck_creation(request.caller, request.bucket)
-    creation = await read_parsed(
-        request.http, request.authenticated, lambda body: read_bucket_creation(body) if body else None
-    )
+    creation = await read_parsed(request, lambda body: read_bucket_creation(body) if body else None)
     if creation is not None and creation.location is not None:
         wanted = "us-east-1" if creation.location in ("", "US") else creation.location
         if wanted != services.region and creation.location != "EU":

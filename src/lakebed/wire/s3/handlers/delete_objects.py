@@ -33,7 +33,7 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
         await services.buckets.find(request.bucket)
     _require_digest(request)
     limit = _ANONYMOUS_BYTES if anonymous else LIST_BYTES
-    deletion = await read_parsed(request.http, request.authenticated, read_deletion, limit)
+    deletion = await read_parsed(request, read_deletion, limit)
     identifiers = [_identifier(item) for item in deletion.objects]
     outcomes = await services.deleter.delete_many(request.caller, request.bucket, identifiers)
     if anonymous:

@@ -34,9 +34,9 @@ MAX_BUCKETS: Final = 10_000
 _tokens: Final = PageTokens("s3-list", str)
 
 
-def xml_response(body: bytes, status: int = 200) -> Response:
+def xml_response(body: bytes) -> Response:
     """A response with an XML document."""
-    return Response(status, [("Content-Type", "application/xml")], body)
+    return Response(200, [("Content-Type", "application/xml")], body)
 
 
 def owner_of(account: str) -> OwnerElement:

@@ -93,7 +93,7 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
     """UploadPart."""
     upload_id, number = _upload_target(request)
     _, upload = await services.uploads.authorize_part(request.caller, request.bucket, request.key, upload_id, number)
-    payload, expected = open_payload(request.http, request.authenticated)
+    payload, expected = open_payload(request)
     expected = _digests_for_upload(upload, request, expected)
     ingested, checksum = await services.uploads.put_part(upload, number, payload, expected)
     headers: Headers = [("ETag", f'"{ingested.etag}"'), *checksum_headers(checksum)[:1]]
@@ -257,12 +257,13 @@ async def list_parts(services: S3Services, request: S3Request) -> Response:
     view = await services.uploads.parts(
         request.caller, request.bucket, request.key, request.query.get("uploadId", ""), after=marker, limit=limit
     )
-    shown = _shows_checksums(view.upload)
+    attributes = view.upload.attributes
+    # Without an algorithm of the client's choice, checksums of the default algorithm are not returned.
+    shown = bool(attributes.checksum_algorithm)
     rows = [
         PartRow(part.number, part.size, part.etag, part.modified_ms, part.checksum if shown else None)
         for part in view.parts
     ]
-    attributes = view.upload.attributes
     body = write_part_list(
         request.bucket,
         request.key,
@@ -276,8 +277,3 @@ async def list_parts(services: S3Services, request: S3Request) -> Response:
         checksum_type=attributes.checksum_kind or None,
     )
     return xml_response(body)
-
-
-def _shows_checksums(upload: StoredUpload) -> bool:
-    """Whether the client chose a checksum algorithm; checksums of the default algorithm are not returned."""
-    return bool(upload.attributes.checksum_algorithm)

@@ -130,7 +130,7 @@ async def put_object(services: S3Services, request: S3Request) -> Response:
         wants_encryption(request),
         write_conditions(request),
     )
-    payload, expected = open_payload(request.http, request.authenticated)
+    payload, expected = open_payload(request)
     written = await services.writer.put(request.caller, request.bucket, new, payload, expected)
     return Response(200, written_headers(services, written))
 

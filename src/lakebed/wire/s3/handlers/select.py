@@ -73,7 +73,7 @@ async def _respond(
         raise customer_key_fault()
     await services.buckets.precheck(request.caller, request.bucket, action, key=request.key)
     # An invalid request fails before the object is looked up.
-    query = await read_parsed(request.http, request.authenticated, _read_checked)
+    query = await read_parsed(request, _read_checked)
     try:
         running = await begin(services.selects, query)
         response = SelectResponse(running, services.clock, progress=query.progress, ended=services.select_ended)

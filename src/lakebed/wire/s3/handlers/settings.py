@@ -61,7 +61,7 @@ class BucketSetting:
         """Replace the setting."""
         # Authorization fails before the document is read.
         await services.buckets.read(request.caller, request.bucket, f"s3:Put{self.action}")
-        value = await read_parsed(request.http, request.authenticated, self.read)
+        value = await read_parsed(request, self.read)
 
         def change(bucket: Bucket) -> BucketSettings:
             if self.check is not None:
@@ -230,7 +230,7 @@ async def get_request_payment(services: S3Services, request: S3Request) -> Respo
 async def put_request_payment(services: S3Services, request: S3Request) -> Response:
     """PutBucketRequestPayment: only the bucket owner is accepted."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketRequestPayment")
-    check_payer(await read_parsed(request.http, request.authenticated, access.read_request_payment))
+    check_payer(await read_parsed(request, access.read_request_payment))
     return Response(200)
 
 
@@ -249,7 +249,7 @@ async def get_logging(services: S3Services, request: S3Request) -> Response:
 async def put_logging(services: S3Services, request: S3Request) -> Response:
     """PutBucketLogging: disabling succeeds; enabling is not supported."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketLogging")
-    await read_parsed(request.http, request.authenticated, access.read_logging)
+    await read_parsed(request, access.read_logging)
     return Response(200)
 
 
@@ -265,9 +265,7 @@ async def put_notification(services: S3Services, request: S3Request) -> Response
     """PutBucketNotificationConfiguration."""
     # Authorization fails before the document is read.
     await services.notifications.authorize(request.caller, request.bucket)
-    configuration = await read_parsed(
-        request.http, request.authenticated, lambda body: read_notification(body, _new_rule_id)
-    )
+    configuration = await read_parsed(request, lambda body: read_notification(body, _new_rule_id))
     await services.notifications.put(
         request.caller,
         request.bucket,
@@ -288,7 +286,7 @@ async def put_versioning(services: S3Services, request: S3Request) -> Response:
     if "x-amz-mfa" in request.headers:
         raise AwsFault(501, "NotImplemented", "MFA delete is not supported.")
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketVersioning")
-    status = await read_parsed(request.http, request.authenticated, read_versioning)
+    status = await read_parsed(request, read_versioning)
     try:
         await services.buckets.set_versioning(request.caller, request.bucket, status)
     except InvalidBucketState as error:

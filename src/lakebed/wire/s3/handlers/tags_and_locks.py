@@ -65,7 +65,7 @@ async def get_retention(services: S3Services, request: S3Request) -> Response:
 async def put_retention(services: S3Services, request: S3Request) -> Response:
     """PutObjectRetention."""
     await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectRetention", key=request.key)
-    retention = await read_parsed(request.http, request.authenticated, read_retention)
+    retention = await read_parsed(request, read_retention)
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
     await services.tags_and_locks.set_retention(
@@ -85,7 +85,7 @@ async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
 async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
     """PutObjectLegalHold."""
     await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectLegalHold", key=request.key)
-    hold = await read_parsed(request.http, request.authenticated, read_legal_hold)
+    hold = await read_parsed(request, read_legal_hold)
     await services.tags_and_locks.set_legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )
@@ -106,7 +106,7 @@ async def put_object_tagging(services: S3Services, request: S3Request) -> Respon
     verbs = ("Put", "Delete")
     actions = (f"s3:{verb}Object{'' if request.version is None else 'Version'}Tagging" for verb in verbs)
     await services.buckets.precheck(request.caller, request.bucket, *actions, key=request.key)
-    tags = await read_parsed(request.http, request.authenticated, read_object_tagging)
+    tags = await read_parsed(request, read_object_tagging)
     bucket, found = await services.tags_and_locks.set_tags(
         request.caller, request.bucket, request.key, request.version, tags
     )
