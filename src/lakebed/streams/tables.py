@@ -162,6 +162,12 @@ class StreamTables:
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, database, name)
         return await self.by_path(database, name)
 
+    async def authorized(self, caller: Caller, operation: StreamOperation, table_id: int) -> StreamTable:
+        """The table, if the caller is allowed the operation. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
+        table = await self.by_id(table_id)
+        await self._authorizer.authorize(caller, operation, *table.path)
+        return table
+
     async def exists(self, caller: Caller, database: str, name: str) -> bool:
         """Whether the table exists and the caller may describe it."""
         try:

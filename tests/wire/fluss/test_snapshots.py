@@ -51,9 +51,7 @@ def calls(light_world: StreamWorld, logs: LogsFromOffset) -> Callable[[str | Non
     def make(address: str | None) -> SnapshotCalls:
         location = None if address is None else FileLocation(address, "lake", "streams", "us-east-1", None, False)
         files = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, location)
-        return SnapshotCalls(
-            light_world.authorizer, light_world.tables, light_world.partitions, buckets, snapshots, files
-        )
+        return SnapshotCalls(light_world.tables, light_world.partitions, buckets, snapshots, files)
 
     return make
 

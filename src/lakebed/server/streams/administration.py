@@ -118,7 +118,7 @@ def wire_administration(
         *stats_calls(TableStats(authorizer, tables, buckets, check)),
         *producer_calls(producers),
         *lake_calls(lake, partitions),
-        *SnapshotCalls(authorizer, tables, partitions, buckets, snapshots, files).calls(),
+        *SnapshotCalls(tables, partitions, buckets, snapshots, files).calls(),
     )
     background: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
     if rounds is not None:

@@ -299,7 +299,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         *metadata_calls(tables, partitions, leadership),
         *LogCalls(tables, partitions, buckets, authorizer, WriterIds(id_ranges), clock, traffic).calls(),
         *KvCalls(tables, buckets, authorizer, scanners, traffic).calls(),
-        *remote_log_calls(authorizer, tables, remotes),
+        *remote_log_calls(tables, remotes),
     )
 
     async def take_snapshots() -> None:

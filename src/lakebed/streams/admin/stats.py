@@ -129,8 +129,7 @@ class TableStats:
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
         """
-        table = await self._tables.by_id(table_id)
-        await self._authorizer.authorize(caller, StreamOperation.READ, *table.path)
+        table = await self._tables.authorized(caller, StreamOperation.READ, table_id)
         found = []
         for partition_id, number in wanted:
             try:

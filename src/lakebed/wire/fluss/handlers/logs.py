@@ -325,8 +325,7 @@ class LogCalls:
 
     async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """The earliest or latest offset of buckets, or the offset at a timestamp."""
-        table = await self._tables.by_id(request.table_id)
-        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
+        table = await self._tables.authorized(caller, StreamOperation.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         response = pb.ListOffsetsResponse()
         for number in request.bucket_id:

@@ -9,7 +9,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
-from lakebed.streams.authorization import StreamAuthorizer, StreamOperation
+from lakebed.streams.authorization import StreamOperation
 from lakebed.streams.file_access import FileAccess, FileLocation
 from lakebed.streams.log.remote.remote_log import RemoteLogs
 from lakebed.streams.tables import StreamTables
@@ -64,13 +64,12 @@ def _s3_settings(location: FileLocation) -> Iterator[tuple[str, str]]:
     yield "fs.s3a.path.style.access", "true" if location.path_style else "false"
 
 
-def remote_log_calls(authorizer: StreamAuthorizer, tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
+def remote_log_calls(tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
     """The call for remote log manifests."""
 
     async def listed(caller: Caller, request: pb.ListRemoteLogManifestsRequest) -> pb.ListRemoteLogManifestsResponse:
         """The manifests of the buckets of a table or partition. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
-        table = await tables.by_id(request.table_id)
-        await authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
+        table = await tables.authorized(caller, StreamOperation.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         response = pb.ListRemoteLogManifestsResponse()
         for bucket, manifest, end in await remotes.ends(table.id, partition_id):

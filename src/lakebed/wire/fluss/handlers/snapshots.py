@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.authorization import StreamAuthorizer, StreamOperation
+from lakebed.streams.authorization import StreamOperation
 from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.file_access import FileAccess
 from lakebed.streams.kv.snapshots import KvSnapshots
@@ -29,14 +29,12 @@ class SnapshotCalls:
 
     def __init__(
         self,
-        authorizer: StreamAuthorizer,
         tables: StreamTables,
         partitions: StreamPartitions,
         buckets: OpenBuckets,
         snapshots: KvSnapshots,
         files: FileAccess,
     ) -> None:
-        self._authorizer = authorizer
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
@@ -87,7 +85,7 @@ class SnapshotCalls:
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
     ) -> pb.GetKvSnapshotMetadataResponse:
         """The files of a snapshot. Error codes: UNKNOWN_TABLE_OR_BUCKET, KV_SNAPSHOT_NOT_EXIST."""
-        await self._authorized_table(caller, StreamOperation.DESCRIBE, request.table_id)
+        await self._tables.authorized(caller, StreamOperation.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
@@ -99,7 +97,7 @@ class SnapshotCalls:
 
     async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:
         """The snapshots of a table or partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
-        _require_primary_key(await self._authorized_table(caller, StreamOperation.DESCRIBE, request.table_id))
+        _require_primary_key(await self._tables.authorized(caller, StreamOperation.DESCRIBE, request.table_id))
         partition_id = request.partition_id if request.HasField("partition_id") else None
         response = pb.ListKvSnapshotsResponse(table_id=request.table_id, partition_id=partition_id)
         for each in await self._snapshots.listed(request.table_id, partition_id):
@@ -115,7 +113,7 @@ class SnapshotCalls:
         """
         requested = []
         for table in request.snapshots_to_lease:
-            await self._authorized_table(caller, StreamOperation.READ, table.table_id)
+            await self._tables.authorized(caller, StreamOperation.READ, table.table_id)
             for each in table.bucket_snapshots:
                 partition_id = each.partition_id if each.HasField("partition_id") else None
                 requested.append((TableBucket(table.table_id, partition_id, each.bucket_id), each.snapshot_id))
@@ -135,7 +133,7 @@ class SnapshotCalls:
         """Release the snapshots of buckets from a lease. Idempotent. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = []
         for each in request.buckets_to_release:
-            await self._authorized_table(caller, StreamOperation.READ, each.table_id)
+            await self._tables.authorized(caller, StreamOperation.READ, each.table_id)
             partition_id = each.partition_id if each.HasField("partition_id") else None
             buckets.append(TableBucket(each.table_id, partition_id, each.bucket_id))
         await self._snapshots.release(request.lease_id, buckets)
@@ -145,11 +143,6 @@ class SnapshotCalls:
         """End a lease. Idempotent. Needs no permission but the lease id."""
         await self._snapshots.drop_lease(request.lease_id)
         return pb.DropKvSnapshotLeaseResponse()
-
-    async def _authorized_table(self, caller: Caller, operation: StreamOperation, table_id: int) -> StreamTable:
-        table = await self._tables.by_id(table_id)
-        await self._authorizer.authorize(caller, operation, *table.path)
-        return table
 
 
 def _require_primary_key(table: StreamTable) -> None:
