@@ -33,11 +33,8 @@ async def list_delegations(services: AdminServices, request: JsonRequest) -> Res
     found = await services.delegation_audit.list_delegations(
         request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
     )
-    items = found[: page.limit]
-    document: dict[str, object] = {"delegations": [delegation_document(one) for one in items]}
-    if len(found) > len(items):
-        document["next-page-token"] = _pages.token(filters, items[-1].seq)
-    return ok(document)
+    items, last = page.cut(found, lambda one: one.seq)
+    return page.response({"delegations": [delegation_document(one) for one in items]}, last)
 
 
 async def get_delegation(services: AdminServices, request: JsonRequest) -> Response:
@@ -54,7 +51,7 @@ async def list_delegated_accesses(services: AdminServices, request: JsonRequest)
     found = await services.delegation_audit.of_delegation(
         request.caller, delegation, after=page.after, limit=page.limit + 1
     )
-    return _accesses(found, page.limit, delegation)
+    return _accesses(page, found)
 
 
 async def list_object_accesses(services: AdminServices, request: JsonRequest) -> Response:
@@ -64,12 +61,11 @@ async def list_object_accesses(services: AdminServices, request: JsonRequest) ->
     bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
     if not bucket:
         raise InvalidInput("bucket is required", argument="bucket")
-    filters = f"{bucket}/{key}"
-    page = _access_pages.read(http, filters)
+    page = _access_pages.read(http, f"{bucket}/{key}")
     found = await services.delegation_audit.of_object(
         request.caller, bucket, key, after=page.after, limit=page.limit + 1
     )
-    return _accesses(found, page.limit, filters)
+    return _accesses(page, found)
 
 
 def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any: JSON
@@ -98,12 +94,9 @@ def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any:
     return document
 
 
-def _accesses(found: list[TracedAccess], limit: int, filters: str) -> Response:
-    items = found[:limit]
-    document: dict[str, object] = {"accesses": [_access_document(one) for one in items]}
-    if len(found) > len(items):
-        document["next-page-token"] = _access_pages.token(filters, items[-1].access.group)
-    return ok(document)
+def _accesses(page: paging.CursorPage[AccessGroup], found: list[TracedAccess]) -> Response:
+    items, last = page.cut(found, lambda one: one.access.group)
+    return page.response({"accesses": [_access_document(one) for one in items]}, last)
 
 
 def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON

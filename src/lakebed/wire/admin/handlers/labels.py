@@ -77,10 +77,8 @@ async def find_labelled(services: AdminServices, request: JsonRequest) -> Respon
     )
     page = _pages.read(http, str(query))
     found = await services.labels.find(request.caller, query, after=page.after or "", limit=page.limit)
-    document: dict[str, object] = {"labelled": [labels_document(one.subject, one.labels) for one in found.found]}
-    if found.truncated:
-        document["next-page-token"] = _pages.token(str(query), found.last_key)
-    return ok(document)
+    labelled = [labels_document(one.subject, one.labels) for one in found.found]
+    return page.response({"labelled": labelled}, found.last_key if found.truncated else None)
 
 
 def labels_document(subject: LabelSubject, labels: Labels) -> dict[str, Any]:

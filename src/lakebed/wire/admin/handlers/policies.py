@@ -12,7 +12,6 @@ from lakebed.governance.policies import EffectivePolicyChange
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
-from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
@@ -28,15 +27,12 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
     """List the attachments of a policy."""
     http, policy = request.http, request.names["policy"]
     check_parameters(http, paging.PARAMETERS)
-    filters = _policy_filters(request)
-    page = _target_pages.read(http, filters)
+    page = _target_pages.read(http, _policy_filters(request))
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
     )
-    document: dict[str, object] = {"targets": [mapping_document(one) for one in found.targets]}
-    if found.truncated:
-        document["next-page-token"] = _target_pages.token(filters, found.targets[-1].key)
-    return ok(document)
+    targets = [mapping_document(one) for one in found.targets]
+    return page.response({"targets": targets}, found.targets[-1].key if found.truncated else None)
 
 
 async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
@@ -44,8 +40,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     http = request.http
     check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
     change, target = choice_parameter(http, "change", AttachmentChange) or AttachmentChange.ATTACH, _target(http)
-    filters = f"{_policy_filters(request)} {change} {tuple(target)}"
-    page = _effect_pages.read(http, filters)
+    page = _effect_pages.read(http, f"{_policy_filters(request)} {change} {tuple(target)}")
     found = await services.coverage.effect(
         request.caller,
         request.catalog,
@@ -68,9 +63,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
         "affected": [_affected(one) for one in found.affected],
         "examined": found.progress.examined,
     }
-    if found.progress.truncated:
-        document["next-page-token"] = _effect_pages.token(filters, found.progress.last_id)
-    return ok(document)
+    return page.response(document, found.progress.last_id if found.progress.truncated else None)
 
 
 async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
@@ -81,8 +74,7 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
     if not warehouse:
         raise InvalidInput("warehouse is required", argument="warehouse")
     namespace = _namespace(http)
-    filters = f"{warehouse} {namespace} {kind}"
-    page = _uncovered_pages.read(http, filters)
+    page = _uncovered_pages.read(http, f"{warehouse} {namespace} {kind}")
     found = await services.coverage.uncovered(
         request.caller, warehouse, namespace, kind=kind, after=page.after or "", limit=page.limit
     )
@@ -92,9 +84,7 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
         ],
         "examined": found.progress.examined,
     }
-    if found.progress.truncated:
-        document["next-page-token"] = _uncovered_pages.token(filters, found.progress.last_id)
-    return ok(document)
+    return page.response(document, found.progress.last_id if found.progress.truncated else None)
 
 
 def _policy_filters(request: JsonRequest) -> str:

@@ -52,8 +52,7 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
     warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
     if not warehouse:
         raise InvalidInput("warehouse is required", argument="warehouse")
-    filters = f"{warehouse} {namespace}"
-    page = _pages.read(http, filters)
+    page = _pages.read(http, f"{warehouse} {namespace}")
     found = await services.maintenance.list_health(
         request.caller,
         warehouse,
@@ -61,10 +60,7 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
         after=page.after or "",
         limit=page.limit,
     )
-    document: dict[str, object] = {"tables": found.tables}
-    if found.truncated:
-        document["next-page-token"] = _pages.token(filters, found.last_id)
-    return ok(document)
+    return page.response({"tables": found.tables}, found.last_id if found.truncated else None)
 
 
 async def get_health(services: AdminServices, request: JsonRequest) -> Response:

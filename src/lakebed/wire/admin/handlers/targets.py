@@ -113,16 +113,12 @@ async def list_deliveries(services: AdminServices, request: JsonRequest) -> Resp
     http, (name, type_) = request.http, _target(request)
     check_parameters(http, ("state", *paging.PARAMETERS))
     state = choice_parameter(http, "state", DeliveryState) or DeliveryState.DEAD
-    filters = f"{name}:{type_} {state}"
-    page = _pages.read(http, filters)
+    page = _pages.read(http, f"{name}:{type_} {state}")
     found = await services.targets.deliveries(
         request.caller, name, type_, state, after_seq=page.after or 0, limit=page.limit + 1
     )
-    items = found[: page.limit]
-    document: dict[str, object] = {"deliveries": [delivery_document(one, services.event_ids) for one in items]}
-    if len(found) > len(items):
-        document["next-page-token"] = _pages.token(filters, items[-1].entry.seq)
-    return ok(document)
+    items, last = page.cut(found, lambda one: one.entry.seq)
+    return page.response({"deliveries": [delivery_document(one, services.event_ids) for one in items]}, last)
 
 
 async def redrive_target(services: AdminServices, request: JsonRequest) -> Response:

@@ -30,16 +30,12 @@ async def list_tasks(services: AdminServices, request: JsonRequest) -> Response:
     http = request.http
     check_parameters(http, ("state", "kind", *paging.PARAMETERS))
     state, job = choice_parameter(http, "state", TaskState), choice_parameter(http, "kind", JobKind)
-    filters = f"{state or ''} {job or ''}"
-    page = _pages.read(http, filters)
+    page = _pages.read(http, f"{state or ''} {job or ''}")
     found = await services.tasks.list(
         request.caller, state=state, job=job, after_id=page.after or 0, limit=page.limit + 1
     )
-    items = found[: page.limit]
-    document: dict[str, object] = {"tasks": [task_document(view) for view in items]}
-    if len(found) > len(items):
-        document["next-page-token"] = _pages.token(filters, items[-1].task.id)
-    return ok(document)
+    items, last = page.cut(found, lambda view: view.task.id)
+    return page.response({"tasks": [task_document(view) for view in items]}, last)
 
 
 async def get_task(services: AdminServices, request: JsonRequest) -> Response:
