@@ -15,15 +15,15 @@ const (
 	// Bodies up to this size are sent in one write with the head, longer ones with sendfile.
 	inlineLimit = 64 << 10
 	bufferSize  = 64 << 10
-	// At most this much is sent or thrown away at once.
+	// Maximum bytes of one send or discard.
 	stride = 1 << 20
-	// And this much by a paced connection.
+	// The same for a paced connection.
 	pace = 64 << 10
-	// Long answers are looked at when this much has come.
+	// Bytes of a long response that wake the connection.
 	wakeful = 256 << 10
 )
 
-// body is what a request carries: a file, and its bytes as well when it is short.
+// body is a request body: a file, and its bytes if it is short.
 type body struct {
 	file  *os.File
 	size  int64
@@ -61,27 +61,27 @@ const (
 	drainingChunks
 )
 
-// conn is one keep-alive connection: request out, answer in, never two at once.
+// conn is one keep-alive connection with at most one request in flight.
 type conn struct {
-	fd      int
-	rate    int64
-	queue   *queue
-	index   int
-	request *Request
-	began   time.Time
-	phase   phase
-	out     []byte // the head, with a short body, not yet sent
-	file    *os.File
-	offset  int64 // of the file, sent so far
-	size    int64 // of the request's body
-	in      []byte
-	filled  int // the answer's head and what came with it
-	answer  answer
-	left    int64 // of the answer's body
-	wake    int64 // bytes that must be there for an event
-	chunks  chunks
-	paced   int64 // bytes that count against the rate since `began`
-	moved   int64 // bytes of bodies, both ways
+	fd       int
+	rate     int64
+	queue    *queue
+	index    int
+	request  *Request
+	began    time.Time
+	phase    phase
+	out      []byte // the head, with a short body, not yet sent
+	file     *os.File
+	offset   int64 // of the file, sent so far
+	size     int64 // of the request's body
+	in       []byte
+	filled   int // bytes in `in`: the response's head and the start of its body
+	response response
+	left     int64 // of the response's body
+	wake     int64 // received bytes that trigger an event
+	chunks   chunks
+	paced    int64 // bytes that count against the rate since `began`
+	moved    int64 // bytes of bodies, both ways
 }
 
 func (c *conn) dial(address string) error {
@@ -95,7 +95,7 @@ func (c *conn) dial(address string) error {
 	}
 	c.wake = 1
 	if c.rate > 0 {
-		// A slow peer is one whose kernel does not hide its slowness either.
+		// A small receive buffer, or the kernel would hide the slow client from the server.
 		err = syscall.SetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, bufferSize)
 	}
 	err = errors.Join(err, syscall.SetsockoptInt(c.fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1))
@@ -118,7 +118,7 @@ func (c *conn) begin(index int, request *Request, b *body, now time.Time) {
 	}
 }
 
-// advance goes on until the answer is complete (true) or the socket, or the pace, says to wait (false).
+// advance continues until the response is complete (true), or the socket or the pace blocks (false).
 func (c *conn) advance() (bool, error) {
 	for {
 		before := c.phase
@@ -130,7 +130,7 @@ func (c *conn) advance() (bool, error) {
 			continue
 		}
 		if err != nil {
-			// A server that refuses a body answers before it closes; that answer belongs in the report.
+			// A server that refuses a body responds before it closes; the report includes that response.
 			if n, _ := syscall.Read(c.fd, c.in); c.filled == 0 && n > 0 {
 				c.filled = n
 			}
@@ -139,14 +139,14 @@ func (c *conn) advance() (bool, error) {
 		if ready {
 			return true, c.judge()
 		}
-		// The answer cannot be there right after the request: waiting for the event saves a read that finds nothing.
+		// No response arrives right after the request: waiting for the event saves an empty read.
 		if c.phase == readingHead && before != readingHead {
 			return false, nil
 		}
 	}
 }
 
-// step makes one system call; true when the answer is complete.
+// step makes one system call; true when the response is complete.
 func (c *conn) step() (bool, error) {
 	switch c.phase {
 	case sendingHead:
@@ -188,7 +188,7 @@ func (c *conn) step() (bool, error) {
 		if err := c.wakeAt(min(c.left, wakeful)); err != nil {
 			return false, err
 		}
-		// MSG_TRUNC: the kernel counts the bytes and throws them away without copying them (tcp(7)).
+		// MSG_TRUNC: the kernel counts and discards the bytes without copying them (tcp(7)).
 		n, err = received(syscall.Recvfrom(c.fd, nowhere[:n], syscall.MSG_TRUNC))
 		c.left -= n
 		c.paced += n
@@ -204,7 +204,7 @@ func (c *conn) step() (bool, error) {
 
 var nowhere [stride]byte
 
-// wakeAt asks for an event only when that many bytes are there: fewer and larger reads of a long body.
+// wakeAt sets how many received bytes trigger an event: a long body takes fewer and larger reads.
 func (c *conn) wakeAt(size int64) error {
 	if c.wake == size || c.rate > 0 {
 		return nil
@@ -225,29 +225,29 @@ func (c *conn) readHead() (bool, error) {
 	end := bytes.Index(c.in[:c.filled], []byte("\r\n\r\n"))
 	if end < 0 {
 		if c.filled == len(c.in) {
-			return false, errors.New("the answer's head is too long")
+			return false, errors.New("response head too long")
 		}
 		return false, nil
 	}
-	if c.answer, err = parseHead(c.in[:end+2]); err != nil {
+	if c.response, err = parseHead(c.in[:end+2]); err != nil {
 		return false, err
 	}
 	rest := c.in[end+4 : c.filled]
-	if c.answer.chunked {
+	if c.response.chunked {
 		c.phase, c.chunks = drainingChunks, chunks{}
 		return c.chunks.feed(rest)
 	}
-	c.phase, c.left = drainingBody, c.answer.length-int64(len(rest))
+	c.phase, c.left = drainingBody, c.response.length-int64(len(rest))
 	if c.request.Bodyless {
 		c.left = -int64(len(rest))
 	}
 	if c.left < 0 {
-		return false, errors.New("the answer is longer than announced")
+		return false, errors.New("response longer than announced")
 	}
 	return c.left == 0, nil
 }
 
-// allowance is how much of size may move now; EAGAIN when the pace says to wait.
+// allowance returns how much of size may be transferred now; EAGAIN if the pace blocks.
 func (c *conn) allowance(size int64) (int64, error) {
 	size = min(size, stride)
 	if c.rate == 0 {
@@ -260,19 +260,19 @@ func (c *conn) allowance(size int64) (int64, error) {
 	return size, nil
 }
 
-// judge compares the complete answer with what the request said it should be.
+// judge compares the complete response with the expected one.
 func (c *conn) judge() error {
-	length := c.answer.length
-	if c.answer.chunked {
+	length := c.response.length
+	if c.response.chunked {
 		length = c.chunks.total
 	}
 	switch {
-	case c.answer.status != c.request.Status:
-		return fmt.Errorf("status %d", c.answer.status)
+	case c.response.status != c.request.Status:
+		return fmt.Errorf("status %d", c.response.status)
 	case length < c.request.Shortest || length > c.request.Longest:
 		return fmt.Errorf("length %d not in %d..%d", length, c.request.Shortest, c.request.Longest)
-	case c.answer.close:
-		return errors.New("the server closed the connection")
+	case c.response.close:
+		return errors.New("connection closed by the server")
 	}
 	if c.moved = c.size; !c.request.Bodyless {
 		c.moved += length
@@ -289,7 +289,7 @@ func received(n int, _ syscall.Sockaddr, err error) (int64, error) {
 
 func ended(n int) error {
 	if n == 0 {
-		return errors.New("the server closed the connection in an answer")
+		return errors.New("connection closed within a response")
 	}
 	return nil
 }

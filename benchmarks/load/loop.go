@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// How long nothing at all may happen before the server counts as stuck.
-	patience = 2 * time.Minute
-	// How often paced connections are looked at.
+	// Time without any event after which the run fails.
+	timeout = 2 * time.Minute
+	// Interval at which paced connections are driven.
 	tick = 5 * time.Millisecond
 )
 
-// edges asks for one event a change, so that nothing is registered again while running. (EPOLLET is a negative
-// number in package syscall.)
+// edges requests edge-triggered events, so that nothing is registered again during the run. (EPOLLET is negative in
+// package syscall.)
 const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
 
-// queue is the requests that one connection, or all of them together, send in order.
+// queue holds requests that are sent in order, by one connection or by all.
 type queue struct {
 	first, next, end int
-	again            bool // from the first on, when all are sent
-	chained          bool // each follows from the one before: after a wrong answer the others cannot be right
+	again            bool // start over after the last
+	chained          bool // each depends on the one before: an unexpected response ends the chain
 	done             int
 }
 
@@ -82,7 +82,7 @@ func (l *loop) connect(c *conn) error {
 	return syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, c.fd, &event)
 }
 
-// run sends until the time is up or all is sent, then waits for the answers under way.
+// run sends until the time is up or all requests are sent, then waits for outstanding responses.
 func (l *loop) run(begin time.Time) error {
 	l.until = begin.Add(time.Duration(l.plan.Seconds * float64(time.Second)))
 	for _, c := range l.conns {
@@ -91,7 +91,7 @@ func (l *loop) run(begin time.Time) error {
 	events := make([]syscall.EpollEvent, 64)
 	quiet := time.Now()
 	for len(l.conns) > 0 {
-		wait := patience
+		wait := timeout
 		if l.plan.Rate > 0 {
 			wait = tick
 		}
@@ -106,8 +106,8 @@ func (l *loop) run(begin time.Time) error {
 		}
 		if n > 0 {
 			quiet = time.Now()
-		} else if time.Since(quiet) > patience {
-			return errors.New("the server is stuck")
+		} else if time.Since(quiet) > timeout {
+			return errors.New("no event for two minutes")
 		}
 		if l.plan.Rate > 0 {
 			for _, c := range l.conns {
@@ -118,8 +118,8 @@ func (l *loop) run(begin time.Time) error {
 	return nil
 }
 
-// waitForEvents is epoll_wait behind the back of Go's scheduler, which would otherwise wake other threads to use the
-// processor that this one leaves; there is nothing else to run.
+// waitForEvents calls epoll_wait without Go's scheduler, which would wake other threads to use the processor in the
+// meantime; there is nothing else to run.
 func waitForEvents(epoll int, events []syscall.EpollEvent, wait time.Duration) (int, error) {
 	n, _, code := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
 		uintptr(len(events)), uintptr(wait.Milliseconds()), 0, 0)
@@ -133,7 +133,7 @@ func waitForEvents(epoll int, events []syscall.EpollEvent, wait time.Duration) (
 	}
 }
 
-// drive takes a connection as far as it goes without waiting, over to next requests when one is done.
+// drive advances a connection until it blocks, and starts its next requests.
 func (l *loop) drive(c *conn, idle bool) {
 	for {
 		if idle {
@@ -147,8 +147,8 @@ func (l *loop) drive(c *conn, idle bool) {
 		switch {
 		case err != nil:
 			l.report.Errors[err.Error()]++
-			if l.report.FirstAnswer == "" {
-				l.report.FirstAnswer = string(c.in[:min(c.filled, 1200)])
+			if l.report.FirstErrorResponse == "" {
+				l.report.FirstErrorResponse = string(c.in[:min(c.filled, 1200)])
 			}
 			if c.queue.chained {
 				c.queue.next = c.queue.end
@@ -166,7 +166,7 @@ func (l *loop) drive(c *conn, idle bool) {
 			l.report.latencies = append(l.report.latencies, time.Since(c.began))
 			l.report.Bytes += c.moved
 			if l.plan.ETags {
-				l.report.ETags[c.index] = string(c.answer.etag)
+				l.report.ETags[c.index] = string(c.response.etag)
 			}
 		}
 		idle = true

@@ -1,11 +1,11 @@
 // Command load replays pre-built, pre-signed HTTP requests over a few
-// keep-alive connections and reports what came back.
+// keep-alive connections and reports their responses.
 //
 // It reads a plan (JSON) from the file named by its argument and writes a
-// report (JSON) to standard output. All the thinking (what to ask, how it is
-// signed, what a right answer looks like) is done by whoever wrote the plan,
-// and one thread over epoll serves all connections, so that this program takes
-// little of the processor it shares with the server.
+// report (JSON) to standard output. The plan decides everything: requests,
+// signatures, expected responses. One thread over epoll serves all connections,
+// so that this program takes little of the processor that it shares with the
+// server.
 package main
 
 import (
@@ -19,43 +19,43 @@ import (
 	"time"
 )
 
-// Plan is what to send.
+// Plan lists the requests to send.
 type Plan struct {
 	Address     string    `json:"address"`
 	Connections int       `json:"connections"`
-	Seconds     float64   `json:"seconds"` // go round the requests this long; 0 sends each once
-	Once        bool      `json:"once"`    // send each at most once, also where there is time for more
-	Chains      []int     `json:"chains"`  // lengths of runs of requests: each has a connection, and is sent once in order
+	Seconds     float64   `json:"seconds"` // repeat the requests for this long; 0 sends each once
+	Once        bool      `json:"once"`    // send each at most once, even if time remains
+	Chains      []int     `json:"chains"`  // lengths of runs of requests: each has its own connection, and is sent once in order
 	Rate        int64     `json:"rate"`    // bytes a second and connection, each way; 0 is unpaced
 	Bodies      []string  `json:"bodies"`  // files
 	Requests    []Request `json:"requests"`
-	ETags       bool      `json:"etags"` // report the ETag of each answer, in the order of the requests
+	ETags       bool      `json:"etags"` // report the ETag of each response, in the order of the requests
 }
 
-// Request is one request and what its answer must look like.
+// Request is one request and its expected response.
 type Request struct {
 	Head     string `json:"head"`     // request line and headers, with the empty line
-	Tail     []byte `json:"tail"`     // a short body of its own
+	Tail     []byte `json:"tail"`     // a short inline body
 	Body     int    `json:"body"`     // index into Bodies, or -1
-	Bodyless bool   `json:"bodyless"` // the answer announces a length but has no body
+	Bodyless bool   `json:"bodyless"` // the response announces a length but has no body
 	Status   int    `json:"status"`
-	Shortest int64  `json:"shortest"` // bounds of the answer's length
+	Shortest int64  `json:"shortest"` // bounds of the response's length
 	Longest  int64  `json:"longest"`
 }
 
-// Report is what happened.
+// Report has the measurements.
 type Report struct {
-	Operations  int            `json:"operations"`
-	Bytes       int64          `json:"bytes"` // bodies, both ways
-	Elapsed     float64        `json:"elapsed_seconds"`
-	P50         float64        `json:"p50_seconds"`
-	P99         float64        `json:"p99_seconds"`
-	Slowest     float64        `json:"slowest_seconds"`
-	CPU         float64        `json:"cpu_seconds"` // of this program, while sending
-	Errors      map[string]int `json:"errors"`
-	FirstAnswer string         `json:"first_error_answer"`
-	ETags       []string       `json:"etags,omitempty"`
-	Chains      []int          `json:"chains,omitempty"` // how many of each were answered rightly
+	Operations         int            `json:"operations"`
+	Bytes              int64          `json:"bytes"` // bodies, both ways
+	Elapsed            float64        `json:"elapsed_seconds"`
+	P50                float64        `json:"p50_seconds"`
+	P99                float64        `json:"p99_seconds"`
+	Slowest            float64        `json:"slowest_seconds"`
+	CPU                float64        `json:"cpu_seconds"` // of this program, while sending
+	Errors             map[string]int `json:"errors"`
+	FirstErrorResponse string         `json:"first_error_answer"`
+	ETags              []string       `json:"etags,omitempty"`
+	Chains             []int          `json:"chains,omitempty"` // expected responses of each
 
 	latencies []time.Duration
 }
@@ -80,7 +80,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	debug.SetGCPercent(-1) // from here on little is allocated, and a collection would wait for waitForEvents
+	debug.SetGCPercent(-1) // little is allocated from here on, and a collection would wait for waitForEvents
 	cpu, begin := cpuSeconds(), time.Now()
 	if err := loop.run(begin); err != nil {
 		fail(err)

@@ -15,13 +15,13 @@ import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.row.InternalRow;
 import org.apache.fluss.utils.CloseableIterator;
 
-/** Upserts, looks up and scans the keys of a table. */
+/** Upserts to, looks up and scans a KV table. */
 final class Keys {
     private static final TablePath MANY = TablePath.of(Load.DATABASE, "many");
-    private static final int ON_THE_WAY = 4096;
+    private static final int MAX_IN_FLIGHT = 4096;
     private static final int LOOKED_UP = 500_000;
     private static final int CHANGED = 500_000;
-    private static final int TOLD = 1_000_000;
+    private static final int REPORT_INTERVAL = 1_000_000;
 
     static void run(Connection connection, int rows) throws Exception {
         TablePath path = TablePath.of(Load.DATABASE, "keys_" + System.nanoTime());
@@ -36,13 +36,13 @@ final class Keys {
         connection.getAdmin().dropTable(path, false).get();
     }
 
-    /** Puts all of so many keys into a table that stays, and tells of every million. */
+    /** Fills a table that is kept; reports every million keys. */
     static void fill(Connection connection, int rows) throws Exception {
         create(connection, MANY);
         put(connection, rows, rows);
     }
 
-    /** Puts some of them again. */
+    /** Updates some of the keys. */
     static void change(Connection connection, int rows) throws Exception {
         put(connection, rows, Math.min(rows, CHANGED));
     }
@@ -54,19 +54,19 @@ final class Keys {
             for (int number = 0; number < count; number++) {
                 int key = (int) ((number * 7919L + 1) % rows);
                 writer.upsert(Load.row(key, number));
-                if ((number + 1) % TOLD == 0) {
+                if ((number + 1) % REPORT_INTERVAL == 0) {
                     writer.flush();
-                    Load.tell("fill", number + 1, began);
+                    Load.report("fill", number + 1, began);
                 }
             }
             writer.flush();
-            if (count % TOLD != 0) {
-                Load.tell("fill", count, began);
+            if (count % REPORT_INTERVAL != 0) {
+                Load.report("fill", count, began);
             }
         }
     }
 
-    /** Looks some of these keys up, of which there are so many. */
+    /** Looks up random keys of the filled table. */
     static void find(Connection connection, int rows) throws Exception {
         try (Table opened = Load.opened(connection, MANY)) {
             lookup(opened, "find", LOOKED_UP, rows);
@@ -88,52 +88,52 @@ final class Keys {
             writer.upsert(Load.row((int) ((number * 7919L + 1) % rows), number));
         }
         writer.flush();
-        Load.tell(name, rows, began);
+        Load.report(name, rows, began);
     }
 
     private static void lookup(Table table, String name, int count, int rows) throws Exception {
         Lookuper lookuper = table.newLookup().createLookuper();
         Random chance = new Random(7);
-        ArrayDeque<CompletableFuture<LookupResult>> asked = new ArrayDeque<>();
+        ArrayDeque<CompletableFuture<LookupResult>> pending = new ArrayDeque<>();
         Load.Moment began = Load.Moment.now();
         for (int number = 0; number < count; number++) {
-            if (asked.size() == ON_THE_WAY) {
-                check(asked.poll());
+            if (pending.size() == MAX_IN_FLIGHT) {
+                check(pending.poll());
             }
-            asked.add(lookuper.lookup(GenericRow.of(chance.nextInt(rows))));
+            pending.add(lookuper.lookup(GenericRow.of(chance.nextInt(rows))));
         }
-        while (!asked.isEmpty()) {
-            check(asked.poll());
+        while (!pending.isEmpty()) {
+            check(pending.poll());
         }
-        Load.tell(name, count, began);
+        Load.report(name, count, began);
     }
 
-    private static void check(CompletableFuture<LookupResult> asked) throws Exception {
-        if (asked.get().getSingletonRow() == null) {
-            throw new AssertionError("a key was not found");
+    private static void check(CompletableFuture<LookupResult> pending) throws Exception {
+        if (pending.get().getSingletonRow() == null) {
+            throw new AssertionError("key not found");
         }
     }
 
-    /** A server that has no such call is told of as one: it is then left out of the comparison. */
+    /** A server that does not support the scan is reported as such, and excluded from the comparison. */
     private static void scan(Table table, long id, int rows) throws Exception {
         Load.Moment began = Load.Moment.now();
         int found = 0;
         try (BatchScanner scanner = table.newScan().createBatchScanner(new TableBucket(id, 0))) {
             CloseableIterator<InternalRow> batch;
             while ((batch = scanner.pollBatch(Duration.ofSeconds(10))) != null) {
-                try (CloseableIterator<InternalRow> some = batch) {
-                    for (; some.hasNext(); found++) {
-                        some.next();
+                try (CloseableIterator<InternalRow> rowsOfBatch = batch) {
+                    for (; rowsOfBatch.hasNext(); found++) {
+                        rowsOfBatch.next();
                     }
                 }
             }
-        } catch (Exception problem) {
-            Load.say("none java-scan");
+        } catch (Exception error) {
+            Load.print("none java-scan");
             return;
         }
         if (found != rows) {
             throw new AssertionError("rows " + found + ", expected " + rows);
         }
-        Load.tell("java-scan", rows, began);
+        Load.report("java-scan", rows, began);
     }
 }

@@ -12,33 +12,33 @@ import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.types.DataTypes;
 
 /**
- * What the Java client does to a server: a line for each path, its name, rows, seconds and those of processor time.
+ * The load of the Java client. Prints a line for each path: name, rows, seconds and seconds of processor time.
  *
- * <p>{@code Load WHAT ADDRESS ROWS [USER SECRET]}, where WHAT is {@code paths}; or {@code fill} for a table of keys that
- * stays, {@code change} to put some of them again, {@code find} to look some of them up.
+ * <p>{@code Load LOAD ADDRESS ROWS [USER SECRET]}, where LOAD is {@code paths}; or {@code fill} for a KV table that is
+ * kept, {@code change} to update some of its keys, {@code find} to look some of them up.
  */
 public final class Load {
     static final String DATABASE = "java_load";
-    private static final int PATIENCE = 300;
+    private static final int ATTEMPTS = 300;
     private static final OperatingSystemMXBean SYSTEM =
             ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
     private static boolean isWarm = true;
 
-    public static void main(String[] words) throws Exception {
-        String[] access = java.util.Arrays.copyOfRange(words, 3, words.length);
-        int rows = Integer.parseInt(words[2]);
-        try (Connection connection = connection(words[1], access, "100ms", "all")) {
+    public static void main(String[] arguments) throws Exception {
+        String[] access = java.util.Arrays.copyOfRange(arguments, 3, arguments.length);
+        int rows = Integer.parseInt(arguments[2]);
+        try (Connection connection = connection(arguments[1], access, "100ms", "all")) {
             connection.getAdmin().createDatabase(DATABASE, DatabaseDescriptor.EMPTY, true).get();
-            switch (words[0]) {
+            switch (arguments[0]) {
                 case "fill" -> Keys.fill(connection, rows);
                 case "change" -> Keys.change(connection, rows);
                 case "find" -> Keys.find(connection, rows);
                 default -> {
-                    // A client that runs for long is asked about, not one whose code Java has only begun to compile.
+                    // The first run, not reported, warms up Java.
                     isWarm = false;
-                    paths(connection, words[1], access, rows / 2);
+                    paths(connection, arguments[1], access, rows / 2);
                     isWarm = true;
-                    paths(connection, words[1], access, rows);
+                    paths(connection, arguments[1], access, rows);
                 }
             }
         }
@@ -47,40 +47,40 @@ public final class Load {
 
     private static void paths(Connection connection, String address, String[] access, int rows) throws Exception {
         Logs.run(connection, rows);
-        try (Connection unwaited = connection(address, access, "100ms", "0")) {
-            Logs.pour(unwaited, rows);
+        try (Connection withoutAcks = connection(address, access, "100ms", "0")) {
+            Logs.appendWithoutAcks(withoutAcks, rows);
         }
-        try (Connection eager = connection(address, access, "0ms", "all")) {
-            Logs.time(eager);
+        try (Connection unbatched = connection(address, access, "0ms", "all")) {
+            Logs.time(unbatched);
         }
         Keys.run(connection, rows / 2);
     }
 
-    /** {@code patience} is how long a writer waits for more rows before it sends what it has. */
-    private static Connection connection(String address, String[] access, String patience, String acks) {
-        Configuration said = new Configuration();
-        said.setString("bootstrap.servers", address);
-        said.setString("client.scanner.kv.batch-strategy", "SERVER_SCAN");
-        said.setString("client.writer.batch-timeout", patience);
-        said.setString("client.writer.acks", acks);
-        said.setString("client.writer.enable-idempotence", String.valueOf(acks.equals("all")));
+    /** {@code batchTimeout} is how long a writer waits for more rows before it sends a batch. */
+    private static Connection connection(String address, String[] access, String batchTimeout, String acks) {
+        Configuration settings = new Configuration();
+        settings.setString("bootstrap.servers", address);
+        settings.setString("client.scanner.kv.batch-strategy", "SERVER_SCAN");
+        settings.setString("client.writer.batch-timeout", batchTimeout);
+        settings.setString("client.writer.acks", acks);
+        settings.setString("client.writer.enable-idempotence", String.valueOf(acks.equals("all")));
         if (access.length > 0) {
-            said.setString("client.security.protocol", "SASL");
-            said.setString("client.security.sasl.mechanism", "PLAIN");
-            said.setString("client.security.sasl.username", access[0]);
-            said.setString("client.security.sasl.password", access[1]);
+            settings.setString("client.security.protocol", "SASL");
+            settings.setString("client.security.sasl.mechanism", "PLAIN");
+            settings.setString("client.security.sasl.username", access[0]);
+            settings.setString("client.security.sasl.password", access[1]);
         }
-        return ConnectionFactory.createConnection(said);
+        return ConnectionFactory.createConnection(settings);
     }
 
-    /** A table that was just made: Fluss has it when its tablet server has heard of it. */
+    /** Opens a new table. In Fluss it is available once the tablet server has learned of it. */
     static Table opened(Connection connection, TablePath path) throws Exception {
-        for (int left = PATIENCE; ; left--) {
+        for (int left = ATTEMPTS; ; left--) {
             try {
                 return connection.getTable(path);
-            } catch (RuntimeException problem) {
+            } catch (RuntimeException error) {
                 if (left == 0) {
-                    throw problem;
+                    throw error;
                 }
                 Thread.sleep(100);
             }
@@ -99,21 +99,21 @@ public final class Load {
         return GenericRow.of(key, BinaryString.fromString("name-" + key), (long) number, number / 2.0);
     }
 
-    /** When something began, and the processor time of the client by then. */
+    /** A time, and the client's processor time so far. */
     record Moment(long nanos, long spent) {
         static Moment now() {
             return new Moment(System.nanoTime(), SYSTEM.getProcessCpuTime());
         }
     }
 
-    static void tell(String name, int rows, Moment began) {
+    static void report(String name, int rows, Moment began) {
         Moment now = Moment.now();
         double took = (now.nanos - began.nanos) / 1e9, spent = (now.spent - began.spent) / 1e9;
-        say("done " + name + " " + rows + " " + took + " " + spent);
+        print("done " + name + " " + rows + " " + took + " " + spent);
     }
 
-    /** Only of a warm client. */
-    static void say(String line) {
+    /** Prints nothing during the warm-up. */
+    static void print(String line) {
         if (isWarm) {
             System.out.println(line);
         }

@@ -7,7 +7,7 @@ import org.apache.fluss.client.table.writer.AppendWriter;
 import org.apache.fluss.metadata.TableDescriptor;
 import org.apache.fluss.metadata.TablePath;
 
-/** Appends to a new log table and scans it; appends without being answered; and row by row, each once the last is. */
+/** Appends to and scans a log table; appends without acknowledgements, and row by row with them. */
 final class Logs {
     private static final int TIMED = 1000;
     private static final int WARMING = 200;
@@ -24,13 +24,13 @@ final class Logs {
                     found += scanner.poll(Duration.ofSeconds(10)).count();
                 }
             }
-            Load.tell("java-scan-log", rows, began);
+            Load.report("java-scan-log", rows, began);
         }
         connection.getAdmin().dropTable(path, false).get();
     }
 
-    /** Appends without waiting for the server: as fast as the client can. */
-    static void pour(Connection connection, int rows) throws Exception {
+    /** Appends with acks=0, which shows the client's limit. */
+    static void appendWithoutAcks(Connection connection, int rows) throws Exception {
         TablePath path = create(connection);
         try (Table table = Load.opened(connection, path)) {
             append(table, "java-append-acks-0", rows);
@@ -45,10 +45,10 @@ final class Logs {
             writer.append(Load.row(number, number));
         }
         writer.flush();
-        Load.tell(name, rows, began);
+        Load.report(name, rows, began);
     }
 
-    /** How long an append takes to be acknowledged: half of them, and all but one in a hundred. */
+    /** Prints the median and the 99th percentile of the time until an append is acknowledged. */
     static void time(Connection connection) throws Exception {
         TablePath path = create(connection);
         try (Table table = Load.opened(connection, path)) {
@@ -62,7 +62,7 @@ final class Logs {
                 }
             }
             Arrays.sort(took);
-            Load.say("took java-append " + took[TIMED / 2] / 1e9 + " " + took[TIMED * 99 / 100] / 1e9);
+            Load.print("took java-append " + took[TIMED / 2] / 1e9 + " " + took[TIMED * 99 / 100] / 1e9);
         }
         connection.getAdmin().dropTable(path, false).get();
     }

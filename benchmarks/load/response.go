@@ -6,21 +6,21 @@ import (
 	"strconv"
 )
 
-// answer is what the head of a response says.
-type answer struct {
+// response is the parsed head of a response.
+type response struct {
 	status  int
 	length  int64
 	chunked bool
 	close   bool
-	etag    []byte // within the head it was parsed from
+	etag    []byte // a slice of the parsed head
 }
 
-// parseHead reads the head of a response, each line with its end.
-func parseHead(head []byte) (answer, error) {
-	var a answer
+// parseHead parses a response head whose lines all end in CRLF.
+func parseHead(head []byte) (response, error) {
+	var a response
 	line, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return a, errors.New("not an HTTP/1.1 answer")
+		return a, errors.New("not an HTTP/1.1 response")
 	}
 	var err error
 	if a.status, err = strconv.Atoi(string(line[9:12])); err != nil {
@@ -30,7 +30,7 @@ func parseHead(head []byte) (answer, error) {
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimSpace(value)
-		switch len(name) { // most headers are passed over by their length alone
+		switch len(name) { // the length of its name rules out most headers
 		case len("content-length"):
 			if bytes.EqualFold(name, []byte("content-length")) {
 				if a.length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
@@ -50,15 +50,15 @@ func parseHead(head []byte) (answer, error) {
 	return a, nil
 }
 
-// chunks follows a chunked body to its end, however it is cut.
+// chunks tracks a chunked body to its end, in pieces of any size.
 type chunks struct {
 	total int64 // bytes of the body so far
 	left  int64 // of the current chunk, with the line end after it
 	line  []byte
-	last  bool // the last chunk was seen; trailers follow
+	last  bool // the last chunk was read; trailers follow
 }
 
-// feed takes the next piece of the stream; true at the end of the body.
+// feed consumes the next piece of the stream; true at the end of the body.
 func (c *chunks) feed(piece []byte) (bool, error) {
 	for len(piece) > 0 {
 		if c.left > 0 {
