@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from lakebed.core.access import Credential, Principal
+from lakebed.core.access import Credential
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchPrincipal
 from lakebed.core.ids import new_access_key_id
@@ -17,46 +17,12 @@ from lakebed.meta.seam import MetaStore, Reader, Transaction
 from ..events import append_user_event
 from ..model import User, check_user_name
 from ..principals import find_user, insert_user, remove_user
-from ..tokens.model import HashedSecret, NewClientCredentials
+from ..tokens.client_credentials import ClientCredentialStore
+from ..tokens.model import NewClientCredentials
 from . import rows
 from .administrator import Administrator
 from .model import ROOT, ManagedPrincipal, Properties, check_properties, check_version, pack_properties
 from .principal_roles import find_principal_role
-
-
-class CredentialIssuer(Protocol):
-    """Creates client credentials. Implemented by `tokens.client_credentials.ClientCredentialStore`."""
-
-    async def prepare(self, secret: Secret | None = None) -> HashedSecret:
-        """A new secret with its hash."""
-        ...
-
-    async def create(
-        self,
-        tx: Transaction,
-        user: User,
-        fresh: HashedSecret | None = None,
-        *,
-        caller: Principal | None = None,
-        rotation_required: bool = False,
-    ) -> NewClientCredentials:
-        """Create credentials for a new user. Call it last in the transaction."""
-        ...
-
-    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewClientCredentials:
-        """Create a new secret; the current one is valid until the next rotation."""
-        ...
-
-    async def reset(
-        self,
-        user: User,
-        *,
-        client_id: str | None = None,
-        secret: Secret | None = None,
-        caller: Principal | None = None,
-    ) -> NewClientCredentials:
-        """Replace all secrets."""
-        ...
 
 
 class PrincipalWithSecret(NamedTuple):
@@ -70,7 +36,7 @@ class ManagedPrincipals:
     """The operations on principals, each authorized."""
 
     def __init__(
-        self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: CredentialIssuer
+        self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: ClientCredentialStore
     ) -> None:
         self._store = store
         self._outbox = outbox

@@ -13,8 +13,9 @@ from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.managed_principals import CredentialIssuer, ManagedPrincipals
+from lakebed.governance.rbac.managed_principals import ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.governance.tokens import ClientCredentialStore
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
@@ -39,7 +40,7 @@ class ManagementServices:
     def on(
         object_context: ObjectContext,
         root: Credential,
-        issuer: CredentialIssuer,
+        issuer: ClientCredentialStore,
         remove_server_tables: ServerTableRemoval,
         federation: Federation | None = None,
     ) -> ManagementServices:
