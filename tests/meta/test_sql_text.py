@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.meta.sql_text import numbered, statements
+from lakebed.meta.sql_text import numbered, padded_batches, statements
 
 _QUIET = st.sampled_from(
     ["'a?;b'", "'it''s ?'", '"a?;"', '"q""?"', "-- why? yes;\n", "/* ? ; \n */", "SELECT ", " FROM t ", "''", " x = 1 "]
@@ -42,3 +42,8 @@ def test_comments_and_blanks_are_no_statements() -> None:
 def test_noise_does_not_break_the_reading(noise: str) -> None:
     numbered(noise)
     list(statements(noise))
+
+
+def test_batches_have_one_size_and_repeat_their_last_value() -> None:
+    assert list(padded_batches([1, 2, 3, 4, 5], 3)) == [[1, 2, 3], [4, 5, 5]]
+    assert list(padded_batches((), 3)) == []

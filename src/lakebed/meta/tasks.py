@@ -24,6 +24,7 @@ from lakebed.core.errors import Fenced, NotFound
 from . import _task_statements as statements
 from .commit_notifier import CommitNotifier
 from .seam import MetaStore, Reader, Row, Transaction
+from .sql_text import padded_batches
 
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 300.0
@@ -291,10 +292,7 @@ class TaskQueue:
         """The open tasks of some kinds that have one of these dedupe keys. One statement for every 64 keys."""
         statement = statements.OPEN_WITH % (_marks(len(kinds)), _marks(_KEYS_AT_ONCE))
         found: list[Task] = []
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            batch = list(keys[start : start + _KEYS_AT_ONCE])
-            # One statement for every batch: the last one is filled up by repeating its last key.
-            batch += batch[-1:] * (_KEYS_AT_ONCE - len(batch))
+        for batch in padded_batches(keys, _KEYS_AT_ONCE):
             found += map(_task, await reader.rows(statement, *kinds, *batch))
         return found
 

@@ -14,6 +14,7 @@ from lakebed.core.access import Securable
 from lakebed.governance.rbac import Privilege, entry_securable, namespace_securable
 from lakebed.governance.rbac.securables import ENTRY_PREFIX, namespace_key
 from lakebed.meta.seam import Reader, Row
+from lakebed.meta.sql_text import padded_batches
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -120,6 +121,5 @@ def _granted_keys(caller: Caller, privilege: Privilege, beginning: str) -> froze
 def _batches(values: Sequence[str], few: str, many: str) -> Iterator[tuple[str, list[str]]]:
     """Statements of two sizes with their parameters: the store caches a plan for each statement text."""
     statement, size = (few, rows.ID_BATCH) if len(values) <= rows.ID_BATCH else (many, rows.LARGE_ID_BATCH)
-    for start in range(0, len(values), size):
-        batch = list(values[start : start + size])
-        yield statement, batch + [""] * (size - len(batch))
+    for batch in padded_batches(values, size):
+        yield statement, batch

@@ -30,6 +30,7 @@ from lakebed.governance.rbac import (
 from lakebed.governance.rbac.model import ROOT
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader, Transaction, Value
+from lakebed.meta.sql_text import padded_batches
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
@@ -133,7 +134,7 @@ class LabelManagement:
 
     async def _tags(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         tags: dict[str, dict[str, str]] = {}
-        for batch in rows.batches(keys):
+        for batch in padded_batches(keys, rows.TAGS_BATCH):
             for key, name, value in await self._f.meta.rows(rows.TAGS_AMONG, *batch):
                 tags.setdefault(key, {})[name] = value
         return tags

@@ -15,6 +15,7 @@ from lakebed.governance.policies import (
     rows,
 )
 from lakebed.meta.seam import Reader, Row
+from lakebed.meta.sql_text import padded_batches
 
 from ..identifiers import Levels, path_of
 from ..model import Entry, EntryKind, Namespace
@@ -37,13 +38,13 @@ async def applicable_to(
     """The policies that apply to a catalog, a namespace, or a table or view. Two statements."""
     paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
     ids: dict[str, int] = {}
-    for batch in rows.batches(paths):
+    for batch in padded_batches(paths, rows.TARGETS_BATCH):
         ids.update(await reader.rows(rows.NAMESPACE_IDS, catalog, *batch))
     keys = [rows.catalog_key(catalog), *(rows.namespace_key(ids[path]) for path in paths if path in ids)]
     if entry is not None:
         keys.append(rows.entry_key(entry.id))
     attached: dict[str, list[AttachedPolicy]] = {}
-    for batch in rows.batches(keys):
+    for batch in padded_batches(keys, rows.TARGETS_BATCH):
         _gather(attached, await reader.rows(rows.ATTACHED_TO, *batch))
     return resolve_policies(_way(attached, catalog, ids, levels, entry))
 

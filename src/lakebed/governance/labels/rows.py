@@ -6,7 +6,7 @@ and id into the key that lookups use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row, Value
@@ -29,7 +29,7 @@ _COLUMN_OF: Final = {
 }
 
 TAGS_BATCH: Final = 100
-"""Number of subjects whose tags one statement reads; batches are padded with empty keys."""
+"""Number of subjects whose tags one statement reads."""
 
 _MARKS: Final = ", ".join("?" for _ in range(TAGS_BATCH))
 
@@ -125,10 +125,3 @@ def labelled_from(row: Row) -> LabelledRow:
     levels = tuple(path.split(LEVEL_SEPARATOR)) if path else ()
     subject = LabelSubject(LabelKind(kind), catalog or "", levels, name or "")
     return LabelledRow(key, subject, catalog_id, entry, policy, owner_from(by_root, principal, role))
-
-
-def batches(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Batches of keys for `TAGS_AMONG`."""
-    for start in range(0, len(keys), TAGS_BATCH):
-        batch = list(keys[start : start + TAGS_BATCH])
-        yield batch + [""] * (TAGS_BATCH - len(batch))

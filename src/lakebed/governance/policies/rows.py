@@ -6,7 +6,7 @@ catalog. The column `target` identifies the target: see `catalog_key` and the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from .model import AttachedPolicy, AttachmentTarget, Path, Policy, PolicyTargetK
 from .policy_types import PolicyType
 
 TARGETS_BATCH: Final = 16
-"""Number of targets per statement; batches are padded with empty keys."""
+"""Number of keys of targets, or of paths, per statement."""
 
 _NAMES: Final = "id, name, type, inheritable, description, content, version, created_ms, updated_ms"
 _POLICY: Final = ", ".join(f"p.{column.strip()}" for column in _NAMES.split(",")) + ", h.path"
@@ -124,13 +124,6 @@ def namespace_key(namespace: int) -> str:
 def entry_key(entry: str) -> str:
     """The target key of a table or view."""
     return f"entry {entry}"
-
-
-def batches(keys: Sequence[str]) -> Iterable[list[str]]:
-    """Batches of keys for `ATTACHED_TO` or paths for `NAMESPACE_IDS`."""
-    for start in range(0, len(keys), TARGETS_BATCH):
-        batch = list(keys[start : start + TARGETS_BATCH])
-        yield batch + [""] * (TARGETS_BATCH - len(batch))
 
 
 def policy_from(row: Row) -> Policy:

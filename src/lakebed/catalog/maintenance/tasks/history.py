@@ -12,7 +12,8 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, TaskSpec
-from lakebed.meta.seam import Reader, Row, Transaction
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.meta.sql_text import padded_batches
 
 from ..planner import LastJobRun, options_text
 from ..rules.costs import measured_speed, smoothed_speed
@@ -142,7 +143,7 @@ class TaskHistory:
     async def attempts(self, reader: Reader, task_ids: Sequence[int]) -> dict[int, TaskAttempt]:
         """The attempts at tasks, by task."""
         found: dict[int, TaskAttempt] = {}
-        for batch in _batches(task_ids):
+        for batch in padded_batches(task_ids, _AT_ONCE):
             for task, *rest in await reader.rows(_ATTEMPTS, *batch):
                 found[task] = TaskAttempt(*rest)
         return found
@@ -152,7 +153,7 @@ class TaskHistory:
     async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, LastJobRun]]:
         """The last runs of jobs, by table and job."""
         found: dict[str, dict[JobKind, LastJobRun]] = {}
-        for batch in _batches(entries):
+        for batch in padded_batches(entries, _AT_ONCE):
             for entry, job, *rest in await reader.rows(_RUNS, *batch):
                 found.setdefault(entry, {})[JobKind(job)] = LastJobRun(JobKind(job), *rest)
         return found
@@ -195,7 +196,7 @@ class TaskHistory:
     async def marks(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, PlanningMark]:
         """The planning marks of tables, by table."""
         found: dict[str, PlanningMark] = {}
-        for batch in _batches(entries):
+        for batch in padded_batches(entries, _AT_ONCE):
             for entry, *rest in await reader.rows(_PLANNING_MARKS, *batch):
                 found[entry] = PlanningMark(*rest)
         return found
@@ -207,12 +208,3 @@ class TaskHistory:
     async def clear_mark(self, tx: Transaction, entry: str) -> None:
         """Remove the planning mark, so that the next pass plans the table."""
         await tx.run(_CLEAR_PLANNING_MARK, entry)
-
-
-def _batches(keys: Sequence[str] | Sequence[int]) -> list[Row]:
-    """Batches of keys as statements take them; the last one is filled up by repeating its last key."""
-    batches: list[Row] = []
-    for start in range(0, len(keys), _AT_ONCE):
-        batch = tuple(keys[start : start + _AT_ONCE])
-        batches.append(batch + batch[-1:] * (_AT_ONCE - len(batch)))
-    return batches
