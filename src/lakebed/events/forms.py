@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -55,9 +55,7 @@ def parse_form(text: str) -> Form:
 
 def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> EventMessage:
     """Render an entry. `rule_id` is the bucket rule that matched it, or empty."""
-    source: _Source = (
-        _RequestSource(entry, region, ids) if is_request(entry) else _EventSource(entry, rule_id, region, ids)
-    )
+    source = _RequestSource(entry, region, ids) if is_request(entry) else _EventSource(entry, rule_id, region, ids)
     body = msgspec.json.encode(_RENDERERS[form](source))
     return EventMessage(
         id=ids.of(entry),
@@ -68,47 +66,6 @@ def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, id
         body=body,
         content_type=CLOUDEVENTS if form is Form.CLOUDEVENTS else JSON,
     )
-
-
-class _Source(Protocol):
-    """The parts of messages. Each is computed only if the form uses it."""
-
-    entry: OutboxEntry
-    id: str
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def document(self) -> dict[str, Any]: ...
-
-    @property
-    def is_removal(self) -> bool: ...
-
-    @property
-    def record(self) -> dict[str, Any]: ...
-
-    @property
-    def namespace(self) -> str: ...
-
-    @property
-    def operation(self) -> str: ...
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Common fields, without unknown ones."""
-        ...
-
-    @property
-    def origin(self) -> tuple[str, str]:
-        """The `source` and `subject` of a CloudEvent."""
-        ...
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def audit(self) -> dict[str, Any]: ...
 
 
 class _EventSource:
@@ -146,6 +103,7 @@ class _EventSource:
 
     @property
     def metadata(self) -> dict[str, Any]:
+        """Common fields, without unknown ones."""
         event, entry = self._event, self.entry
         sequencer = sequencer_of(entry.seq)
         if event is None:
@@ -167,6 +125,7 @@ class _EventSource:
 
     @property
     def origin(self) -> tuple[str, str]:
+        """The `source` and `subject` of a CloudEvent."""
         if self._event is None:
             return f"urn:lakebed:events:{self._region}", self.entry.event.subject
         payload = self._event.payload
@@ -236,6 +195,10 @@ class _RequestSource:
     @property
     def document(self) -> dict[str, Any]:
         return event_document(self.entry, self.id)
+
+
+_Source: TypeAlias = _EventSource | _RequestSource
+"""The parts of messages. Each is computed only if the form uses it."""
 
 
 def _s3(source: _Source) -> dict[str, Any]:
