@@ -30,10 +30,6 @@ class UploadThreads:
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run a blocking call. Cancelling the caller does not stop it."""
-        return await self.start(call)
-
-    def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Start a blocking call; the future belongs to the running loop."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._busy >= self._started < self._count:
             self._started += 1
@@ -42,7 +38,7 @@ class UploadThreads:
         self._busy += 1
         future.add_done_callback(self._count_down)
         self._calls.put((call, future))
-        return future
+        return await future
 
     def close(self) -> None:
         """End the threads after the queued calls."""
