@@ -71,7 +71,6 @@ class SelectService:
         source = found.source
         assert source is not None  # noqa: S101  # `get` opens the content
         # Encrypted objects must not be written to disk in plain text.
-        # What is encrypted where it is stored is not written anywhere else in the clear.
         spill = None if found.object.attributes.encrypted else self._spill
         loop = asyncio.get_running_loop()
 
