@@ -101,7 +101,7 @@ def _namespaces_among(batch: int) -> str:
 
 
 ID_BATCH: Final = 64
-"""The number of ids in one statement; unused ones are blank."""
+"""The number of ids in one statement."""
 CHILD_NAMESPACES_AMONG: Final = _namespaces_among(ID_BATCH)
 LARGE_ID_BATCH: Final = 4096
 CHILD_NAMESPACES_AMONG_MANY: Final = _namespaces_among(LARGE_ID_BATCH)
