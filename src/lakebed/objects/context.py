@@ -167,6 +167,13 @@ class ObjectContext:
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
         await self.authorize_resource(caller, bucket.access_rules, action, resource, extra)
 
+    async def authorize_key(
+        self, caller: Caller, bucket: Bucket, action: str, key: str, extra: ConditionKeys | None = None
+    ) -> KeyOwner:
+        """Authorize `caller` for `action` on a key, in table buckets by the table too. Raises AccessDenied."""
+        await self.authorize(caller, bucket, action, key, extra)
+        return await self.table_buckets.authorize(caller, bucket, action, key) if bucket.holds_tables else ""
+
     def precheck(self, caller: Caller, rules: ResourceRules, actions: Sequence[str], resource: str = "") -> None:
         """Reject early a caller without permission for any of these actions. Raises AccessDenied.
 

@@ -156,9 +156,7 @@ class MultipartUploads:
     async def authorize(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
         """Authorize the caller for uploads to this key."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
-        await self._context.authorize(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
-        if bucket.holds_tables:
-            await self._context.table_buckets.authorize(caller, bucket, "s3:PutObject", key)
+        await self._context.authorize_key(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
         return bucket
 
     async def put_part(
@@ -276,9 +274,7 @@ class MultipartUploads:
         """
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
-        await context.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
-        if bucket.holds_tables:
-            await context.table_buckets.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        await context.authorize_key(caller, bucket, "s3:AbortMultipartUpload", key)
 
         async def work(tx: Transaction, garbage: NewGarbage) -> None:
             upload = await self._open_upload(tx, await context.bucket(tx, bucket_name), key, upload_id)
@@ -296,9 +292,7 @@ class MultipartUploads:
         """A page of an upload's parts, in ascending order."""
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
-        await context.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
-        if bucket.holds_tables:
-            await context.table_buckets.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        await context.authorize_key(caller, bucket, "s3:ListMultipartUploadParts", key)
         upload = await self._open_upload(context.meta, bucket, key, upload_id)
         found = [part_from(row) for row in await context.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
         return PartsPage(bucket, upload, found[:limit], len(found) > limit)

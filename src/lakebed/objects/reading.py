@@ -155,18 +155,14 @@ class ObjectReader:
         found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
         if found.attributes.tags.tags:
             condition_keys = version_condition_keys(None, found) | (condition_keys or {})
-        await self._context.authorize(caller, bucket, action, key, condition_keys)
-        if bucket.holds_tables:
-            await self._context.table_buckets.authorize(caller, bucket, action, key)
+        await self._context.authorize_key(caller, bucket, action, key, condition_keys)
         return bucket, found
 
     async def _raise_absent(
         self, caller: Caller, bucket: Bucket, key: str, action: str, condition_keys: ConditionKeys | None
     ) -> None:
         """Raise for a key without current version: NoSuchKey, or AccessDenied for callers who may not list it."""
-        await self._context.authorize(caller, bucket, action, key, condition_keys)
-        if bucket.holds_tables:
-            await self._context.table_buckets.authorize(caller, bucket, action, key)
+        await self._context.authorize_key(caller, bucket, action, key, condition_keys)
         # Authorized like a listing of this key, which a caller with a permission for its prefix could do too.
         await self._context.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
         marker = None
@@ -194,11 +190,9 @@ class ObjectReader:
         else:
             older = await self._context.meta.row(rows.VERSION, bucket.id, key, version)
             found = None if older is None else version_from(older)
-        await self._context.authorize(
+        await self._context.authorize_key(
             caller, bucket, action, key, version_condition_keys(version, found) | (condition_keys or {})
         )
-        if bucket.holds_tables:
-            await self._context.table_buckets.authorize(caller, bucket, action, key)
         if found is None:
             raise NoSuchVersion(f"no such version. key={key} version={version}")
         if found.is_marker:
