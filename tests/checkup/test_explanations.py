@@ -16,12 +16,12 @@ TARGET = CheckedStore(S3Options("bucket", prefix="lake", endpoint="https://store
 KEYS = Credentials("AKIDEXAMPLE", Secret("very-secret"), Secret("session-token"))
 
 
-def told(status: int, code: str, more: str = "") -> StoreResponse:
+def response(status: int, code: str, more: str = "") -> StoreResponse:
     return StoreResponse(status, {}, f"<Error><Code>{code}</Code><Message>m</Message>{more}</Error>".encode())
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "said"),
+    ("status", "code", "reason"),
     [
         (403, "InvalidAccessKeyId", "unknown access key"),
         (403, "SignatureDoesNotMatch", "the secret does not match"),
@@ -32,23 +32,23 @@ def told(status: int, code: str, more: str = "") -> StoreResponse:
         (500, "InternalError", "fails: 500"),
     ],
 )
-def test_what_is_wrong_with_keys_is_told_without_them(status: int, code: str, said: str) -> None:
-    refused = rejected_keys(told(status, code), KEYS, TARGET)
+def test_credential_errors_quote_no_secrets(status: int, code: str, reason: str) -> None:
+    refused = rejected_keys(response(status, code), KEYS, TARGET)
     assert refused is not None
-    assert said in refused.why
+    assert reason in refused.why
     assert refused.advice
     assert "very-secret" not in refused.why + refused.advice
 
 
-def test_a_wrong_region_is_told_with_the_right_one() -> None:
-    refused = rejected_keys(told(400, "AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), KEYS, TARGET)
+def test_wrong_region_error_names_the_right_one() -> None:
+    refused = rejected_keys(response(400, "AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), KEYS, TARGET)
     assert refused is not None
     assert "eu-west-3" in refused.why
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, ""), (403, "AccessDenied"), (404, "NoSuchBucket"), (501, "")])
-def test_keys_that_may_not_do_something_are_good_keys(status: int, code: str) -> None:
-    assert rejected_keys(told(status, code), KEYS, TARGET) is None
+def test_other_failures_do_not_reject_credentials(status: int, code: str) -> None:
+    assert rejected_keys(response(status, code), KEYS, TARGET) is None
 
 
 def _leaves(kind: type[LakebedError]) -> list[type[LakebedError]]:
@@ -59,24 +59,24 @@ OURS = [kind for kind in _leaves(LakebedError) if kind.__module__ == errors.__na
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
-def test_every_error_can_be_explained(kind: type[LakebedError]) -> None:
+def test_every_error_has_an_explanation(kind: type[LakebedError]) -> None:
     assert explain(StepName.MULTIPART, kind("what happened"), TARGET).why.endswith("what happened")
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "reason"),
     [
         (StepName.PUT, "Allow s3:PutObject on arn:aws:s3:::bucket/lake/* and s3:GetObject"),
         (StepName.LIST, "Allow s3:ListBucket on arn:aws:s3:::bucket."),
         (StepName.DELETE, "Allow s3:DeleteObject on arn:aws:s3:::bucket/lake/*"),
     ],
 )
-def test_a_right_that_is_missing_is_named_with_what_it_is_on(step: StepName, said: str) -> None:
-    assert said in explain(step, errors.AccessDenied("no"), TARGET).advice
+def test_missing_permission_is_named_with_its_resource(step: StepName, reason: str) -> None:
+    assert reason in explain(step, errors.AccessDenied("no"), TARGET).advice
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"not xml", b"<!DOCTYPE x><Error><Code>Code</Code></Error>", b"\xff\xfe", b"<a><b/></a>"]
 )
-def test_what_is_no_error_document_has_no_code(body: bytes) -> None:
+def test_other_documents_have_no_error_code(body: bytes) -> None:
     assert (StoreResponse(500, {}, body).code, StoreResponse(500, {}, body).message) == ("", "")

@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 
 from lakebed.checkup.model import NEEDS, CheckReport, StepName, StepOutcome, StepResult, missing_prerequisite
 
-WELL = dict.fromkeys(StepName, StepOutcome.PASSED)
+PASSED = dict.fromkeys(StepName, StepOutcome.PASSED)
 
 
-def test_whatever_a_step_needs_is_tried_before_it() -> None:
+def test_required_steps_precede_a_step() -> None:
     order = list(StepName)
     for step, needed in NEEDS.items():
         assert all(order.index(one) < order.index(step) for one in needed)
 
 
-def test_nothing_is_lacking_where_all_is_well() -> None:
-    assert [missing_prerequisite(step, WELL) for step in StepName] == [None] * len(StepName)
+def test_no_step_is_missing_if_all_passed() -> None:
+    assert [missing_prerequisite(step, PASSED) for step in StepName] == [None] * len(StepName)
 
 
 @given(st.dictionaries(st.sampled_from(StepName), st.sampled_from(StepOutcome)))
-def test_the_first_failure_on_the_way_is_what_is_named(changed: dict[StepName, StepOutcome]) -> None:
-    """Outcomes as a run would have them: a step that cannot be tried is skipped."""
+def test_first_failed_requirement_is_named(changed: dict[StepName, StepOutcome]) -> None:
+    """Outcomes as in a run: steps without their prerequisites are skipped."""
     outcomes: dict[StepName, StepOutcome] = {}
     for step in StepName:
         named = missing_prerequisite(step, outcomes)
@@ -32,13 +32,13 @@ def test_the_first_failure_on_the_way_is_what_is_named(changed: dict[StepName, S
             outcomes[step] = changed.get(step, StepOutcome.PASSED)
 
 
-def test_plain_http_is_no_hindrance() -> None:
-    assert missing_prerequisite(StepName.CLOCK, WELL | {StepName.TLS: StepOutcome.SKIPPED}) is None
+def test_absent_tls_does_not_block_steps() -> None:
+    assert missing_prerequisite(StepName.CLOCK, PASSED | {StepName.TLS: StepOutcome.SKIPPED}) is None
 
 
 @pytest.mark.parametrize("outcome", [StepOutcome.ABSENT, StepOutcome.SKIPPED, StepOutcome.FAILED])
-def test_keys_that_there_are_not_are_not_tried_out_of_scope(outcome: StepOutcome) -> None:
-    assert missing_prerequisite(StepName.SCOPE, WELL | {StepName.STS: outcome}) is StepName.STS
+def test_scope_step_is_skipped_without_sts(outcome: StepOutcome) -> None:
+    assert missing_prerequisite(StepName.SCOPE, PASSED | {StepName.STS: outcome}) is StepName.STS
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_keys_that_there_are_not_are_not_tried_out_of_scope(outcome: StepOutcome
         (StepOutcome.PASSED, ("bucket/key",), False),
     ],
 )
-def test_a_report_is_well_if_nothing_failed_and_nothing_is_left(
+def test_report_passes_without_failures_and_leftovers(
     outcome: StepOutcome, left: tuple[str, ...], passed: bool
 ) -> None:
     assert CheckReport("http://h", "b", (StepResult(StepName.PUT, outcome, 0.1, ""),), left).passed is passed

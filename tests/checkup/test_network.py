@@ -14,13 +14,13 @@ from lakebed.storage.s3 import S3Options
 
 
 @pytest.mark.parametrize("ahead", [0, 0.4, -1, 59, -59])
-def test_clocks_that_agree(ahead: float) -> None:
+def test_small_clock_differences_pass(ahead: float) -> None:
     found = judge_skew(ahead)
     assert (found.outcome, found.why) == (StepOutcome.PASSED, "")
 
 
 @pytest.mark.parametrize(("ahead", "said"), [(90, "90 s ahead of"), (-600, "10 min behind")])
-def test_clocks_that_drift_are_told_of_before_they_hurt(ahead: float, said: str) -> None:
+def test_clock_drift_is_reported_within_the_tolerance(ahead: float, said: str) -> None:
     found = judge_skew(ahead)
     assert found.outcome is StepOutcome.PASSED
     assert said in found.found
@@ -31,14 +31,14 @@ def test_clocks_that_drift_are_told_of_before_they_hurt(ahead: float, said: str)
     ("ahead", "said"),
     [(MAX_SKEW_SECONDS + 1, "15 min ahead of"), (-3600, "60 min behind"), (86_400 * 2, "48.0 h ahead of")],
 )
-def test_clocks_too_far_apart_fail(ahead: float, said: str) -> None:
+def test_large_clock_difference_fails(ahead: float, said: str) -> None:
     with pytest.raises(StepFailed, match=said):
         judge_skew(ahead)
 
 
 @pytest.fixture
 async def silent() -> AsyncIterator[int]:
-    """The port of something that is no HTTP server: it says so, in its own words, and hangs up."""
+    """The port of a server that is not HTTP: it sends a greeting and closes the connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.org\r\n")
@@ -50,32 +50,32 @@ async def silent() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-def way_to(port: int, scheme: str = "http", host: str = "127.0.0.1") -> NetworkSteps:
+def steps_for(port: int, scheme: str = "http", host: str = "127.0.0.1") -> NetworkSteps:
     options = S3Options(bucket="bucket", endpoint=f"{scheme}://{host}:{port}", allow_http=True)
     clock = ManualClock()
     return NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
 
 
-async def test_what_is_no_http_server_is_told_so(silent: int) -> None:
-    way = way_to(silent)
-    await way.resolve()
-    assert f"127.0.0.1:{silent}" in (await way.connect()).found
+async def test_non_http_server_is_reported(silent: int) -> None:
+    steps = steps_for(silent)
+    await steps.resolve()
+    assert f"127.0.0.1:{silent}" in (await steps.connect()).found
     with pytest.raises(StepFailed, match="no HTTP response") as failed:
-        await way.compare_clocks()
+        await steps.compare_clocks()
     assert "S3 store listens on that port" in failed.value.advice
 
 
-async def test_what_speaks_neither_tls_nor_http_is_not_taken_for_plain_http(silent: int) -> None:
-    way = way_to(silent, "https")
-    await way.resolve()
+async def test_unknown_protocol_is_not_reported_as_plain_http(silent: int) -> None:
+    steps = steps_for(silent, "https")
+    await steps.resolve()
     with pytest.raises(StepFailed, match="TLS handshake failed"):
-        await way.handshake()
+        await steps.handshake()
 
 
-async def test_a_bucket_in_the_name_is_hinted_at_when_the_name_leads_nowhere() -> None:
+async def test_unresolved_virtual_host_name_has_a_hint() -> None:
     options = S3Options(bucket="bucket", endpoint="http://store.invalid", path_style=False, allow_http=True)
     clock = ManualClock()
-    way = NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
+    steps = NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
     with pytest.raises(StepFailed, match=r"bucket\.store\.invalid does not resolve") as failed:
-        await way.resolve()
+        await steps.resolve()
     assert "path_style" in failed.value.advice

@@ -1,4 +1,4 @@
-"""The steps with objects, over an honest store and over stores that lie."""
+"""The steps with objects, on correct and incorrect stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def names(storage: ObjectStorage) -> list[str]:
     return [found.key async for found in storage.list_prefix()]
 
 
-async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStorage) -> None:
+async def test_correct_store_passes_and_is_left_empty(memory: MemoryStorage) -> None:
     trial = ObjectSteps(memory)
     for step in (trial.put, trial.put_conditionally, trial.upload_multipart, trial.list_written, trial.get_range):
         assert (await step()).outcome is StepOutcome.PASSED
@@ -36,7 +36,7 @@ async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStor
     assert await trial.clean_up() == []
 
 
-async def test_what_another_step_wrote_is_removed_too(memory: MemoryStorage) -> None:
+async def test_keys_of_other_steps_are_removed(memory: MemoryStorage) -> None:
     trial = ObjectSteps(memory)
     await trial.put()
     trial.track(Key("elsewhere"))
@@ -45,14 +45,14 @@ async def test_what_another_step_wrote_is_removed_too(memory: MemoryStorage) -> 
     assert await names(memory) == []
 
 
-async def test_conditions_that_were_switched_off_are_not_tried(memory: MemoryStorage) -> None:
+async def test_disabled_conditional_writes_are_skipped(memory: MemoryStorage) -> None:
     found = await ObjectSteps(memory, conditional_writes=False).put_conditionally()
     assert found.outcome is StepOutcome.SKIPPED
     assert await names(memory) == []
 
 
 @pytest.mark.parametrize("step", ["upload_part", "complete"])
-async def test_an_upload_that_fails_is_given_up(memory: MemoryStorage, step: str) -> None:
+async def test_failed_upload_is_aborted(memory: MemoryStorage, step: str) -> None:
     script = FaultScript().on(step, FailBefore(Unavailable("gone")))
     trial = ObjectSteps(FaultyStorage(memory, script))
     with pytest.raises(Unavailable):
@@ -60,7 +60,7 @@ async def test_an_upload_that_fails_is_given_up(memory: MemoryStorage, step: str
     assert [upload async for upload in memory.list_uploads()] == []
 
 
-async def test_a_write_whose_answer_was_lost_is_cleaned_up(memory: MemoryStorage) -> None:
+async def test_object_of_a_lost_response_is_removed(memory: MemoryStorage) -> None:
     trial = ObjectSteps(FaultyStorage(memory, FaultScript().on("put", FailAfter(Unavailable("lost")))))
     with pytest.raises(Unavailable):
         await trial.put()
@@ -69,7 +69,7 @@ async def test_a_write_whose_answer_was_lost_is_cleaned_up(memory: MemoryStorage
     assert await names(memory) == []
 
 
-async def test_what_cannot_be_removed_is_told(memory: MemoryStorage) -> None:
+async def test_unremovable_objects_are_reported(memory: MemoryStorage) -> None:
     denied = FailBefore(AccessDenied("no"))
     script = FaultScript().always("delete", denied).always("delete_many", denied)
     trial = ObjectSteps(FaultyStorage(memory, script))
@@ -79,7 +79,7 @@ async def test_what_cannot_be_removed_is_told(memory: MemoryStorage) -> None:
     assert await trial.clean_up() == [SMALL]
 
 
-async def test_what_was_never_written_is_not_said_to_be_left(memory: MemoryStorage) -> None:
+async def test_unwritten_objects_are_not_reported_as_left(memory: MemoryStorage) -> None:
     denied = FailBefore(AccessDenied("no"))
     script = FaultScript()
     for operation in ("put", "delete", "head"):
@@ -91,7 +91,7 @@ async def test_what_was_never_written_is_not_said_to_be_left(memory: MemoryStora
 
 
 class Lying(MemoryStorage):
-    """A store that is wrong about one thing."""
+    """A store with one defect."""
 
     def __init__(self, about: str) -> None:
         super().__init__(ManualClock())
@@ -115,7 +115,7 @@ class Lying(MemoryStorage):
 
     async def delete_many(self, keys: object) -> None:
         if self._about != "delete":
-            await super().delete_many(keys)  # type: ignore[arg-type]  # passed on as it came
+            await super().delete_many(keys)  # type: ignore[arg-type]  # passed through
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ class Lying(MemoryStorage):
         ("delete", "delete", "still listed"),
     ],
 )
-async def test_a_store_that_lies_is_found_out(about: str, step: str, said: str) -> None:
+async def test_incorrect_store_fails(about: str, step: str, said: str) -> None:
     trial = ObjectSteps(Lying(about))
     if step != "put":
         await trial.put()
@@ -136,19 +136,19 @@ async def test_a_store_that_lies_is_found_out(about: str, step: str, said: str) 
         await getattr(trial, step)()
 
 
-async def test_keys_that_open_more_than_their_directory_are_found_out(memory: MemoryStorage) -> None:
+async def test_credentials_that_exceed_their_directory_fail(memory: MemoryStorage) -> None:
     await memory.put(SMALL, b"outside")
     with pytest.raises(StepFailed, match=r"could read small, delete small, list all, write scope10/one, write outside"):
         await check_confinement(memory, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
 
 
-async def test_keys_that_do_not_open_their_directory_are_found_out(memory: MemoryStorage) -> None:
+async def test_credentials_without_access_to_their_directory_fail(memory: MemoryStorage) -> None:
     closed = FaultyStorage(memory, FaultScript().always("put", FailBefore(AccessDenied("no"))))
     with pytest.raises(StepFailed, match="cannot access their directory"):
         await check_confinement(closed, INSIDE, outside=SMALL, beside=())
 
 
-async def test_a_store_that_fails_is_not_taken_for_one_that_refuses(memory: MemoryStorage) -> None:
+async def test_store_failure_is_not_an_access_denial(memory: MemoryStorage) -> None:
     failing = FaultyStorage(memory, FaultScript().on("get", FailBefore(Unavailable("down")), at=2))
     with pytest.raises(StepFailed, match="cannot test access outside"):
         await check_confinement(failing, INSIDE, outside=SMALL, beside=())

@@ -39,11 +39,11 @@ from lakebed.storage.s3 import S3Options
         ),
     ],
 )
-def test_where_a_store_is(options: S3Options, url: str, host: str, port: int, token_service: str) -> None:
+def test_store_urls(options: S3Options, url: str, host: str, port: int, token_service: str) -> None:
     target = CheckedStore(options, "eu-central-1")
     assert (target.bucket_url, target.host, target.port, target.token_service) == (url, host, port, token_service)
 
 
-def test_tokens_may_be_asked_for_elsewhere() -> None:
+def test_sts_endpoint_can_differ() -> None:
     target = CheckedStore(S3Options("bucket"), "us-east-1", sts_endpoint="https://sts.example.org/")
     assert target.token_service == "https://sts.example.org"

@@ -61,7 +61,7 @@ def test_missing_option_of_a_profile_is_named(name: str, option: str) -> None:
 
 def test_unknown_profile_is_rejected_with_a_list_of_profiles() -> None:
     with pytest.raises(InvalidInput, match="lakebed-compat"):
-        find_profile("nobody")
+        find_profile("unknown")
 
 
 def test_only_lakebed_profiles_run() -> None:

@@ -17,7 +17,7 @@ def response(*credentials: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("prefix", [LOCATION, LOCATION + "/", "s3://lake/tables/a%20b/"])
 def test_first_complete_credential_is_used(prefix: str) -> None:
-    incomplete = {"prefix": "s3://lake/", "config": {"s3.access-key-id": "NOBODY"}}
+    incomplete = {"prefix": "s3://lake/", "config": {"s3.access-key-id": "INCOMPLETE"}}
     keys = read_credentials(response(incomplete, {"prefix": prefix, "config": KEYS}), "lake", LOCATION)
     assert (keys.access_key, keys.prefix) == ("TEMP", prefix)
     assert "hidden" not in repr(keys)

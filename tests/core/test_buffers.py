@@ -1,4 +1,4 @@
-"""A buffer is used again when, and only when, nobody can see it any more."""
+"""A buffer is reused only when no view of it exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lakebed.core.buffers import ALIGNMENT, BufferPool, address_of
 
 
-def test_buffer_is_aligned_and_of_the_size_asked_for() -> None:
+def test_buffer_is_aligned_and_has_the_requested_size() -> None:
     buffer = BufferPool(3 * ALIGNMENT).take()
     assert len(buffer) == 3 * ALIGNMENT
     assert address_of(buffer) % ALIGNMENT == 0
@@ -23,7 +23,7 @@ def test_size_is_a_whole_number_of_pages() -> None:
         BufferPool(ALIGNMENT + 1)
 
 
-def test_buffer_comes_back_when_its_last_view_is_gone() -> None:
+def test_buffer_is_reused_after_its_last_view() -> None:
     pool = BufferPool(ALIGNMENT)
     buffer = pool.take()
     views = [buffer[10:100][5:20], buffer.toreadonly(), memoryview(buffer)]
@@ -34,7 +34,7 @@ def test_buffer_comes_back_when_its_last_view_is_gone() -> None:
     assert pool.idle == 1
 
 
-def test_slices_keep_a_buffer_from_being_taken_again() -> None:
+def test_slices_prevent_reuse_of_a_buffer() -> None:
     pool = BufferPool(ALIGNMENT)
     buffer = pool.take()
     buffer[:5] = b"bytes"
@@ -48,13 +48,13 @@ def test_slices_keep_a_buffer_from_being_taken_again() -> None:
     assert pool.idle == before + 1
 
 
-def test_memory_is_used_again() -> None:
+def test_memory_is_reused() -> None:
     pool = BufferPool(ALIGNMENT)
     addresses = {address_of(pool.take()) for _ in range(10)}
     assert len(addresses) == 1
 
 
-def test_no_more_than_a_few_are_kept() -> None:
+def test_number_of_kept_buffers_is_limited() -> None:
     pool = BufferPool(ALIGNMENT, kept=2)
     held = [pool.take() for _ in range(5)]
     assert pool.idle == 0
@@ -62,7 +62,7 @@ def test_no_more_than_a_few_are_kept() -> None:
     assert pool.idle == 2
 
 
-def test_threads_never_see_each_other_s_bytes() -> None:
+def test_threads_never_share_a_buffer() -> None:
     pool = BufferPool(ALIGNMENT, kept=3)
     mixed: list[int] = []
 

@@ -50,12 +50,12 @@ def digest(algorithm: ChecksumAlgorithm, body: bytes) -> bytes:
         (A.MD5, "25f9e794323b453885f5181f1b624d0b"),
     ],
 )
-def test_digest_is_the_published_check_value(algorithm: ChecksumAlgorithm, expected: str) -> None:
+def test_digest_matches_the_published_check_value(algorithm: ChecksumAlgorithm, expected: str) -> None:
     assert digest(algorithm, b"123456789").hex() == expected
     assert algorithm.digest_size == len(expected) // 2
 
 
-# Over no bytes at all, as published by the algorithms' authors.
+# Of empty input, as published by the authors of the algorithms.
 @pytest.mark.parametrize(
     ("algorithm", "expected"),
     [
@@ -65,13 +65,13 @@ def test_digest_is_the_published_check_value(algorithm: ChecksumAlgorithm, expec
         (A.SHA512, hashlib.sha512(b"").hexdigest()),
     ],
 )
-def test_digest_of_nothing_is_the_published_one(algorithm: ChecksumAlgorithm, expected: str) -> None:
+def test_digest_of_empty_input_matches_the_published_one(algorithm: ChecksumAlgorithm, expected: str) -> None:
     assert digest(algorithm, b"").hex() == expected
     assert algorithm.digest_size == len(expected) // 2
 
 
 @given(algorithms, st.binary(max_size=300), st.binary(max_size=300))
-def test_digest_ends_nothing(algorithm: ChecksumAlgorithm, first: bytes, second: bytes) -> None:
+def test_digest_does_not_finalize_the_hasher(algorithm: ChecksumAlgorithm, first: bytes, second: bytes) -> None:
     hasher = new_hasher(algorithm)
     hasher.update(first)
     assert hasher.digest() == digest(algorithm, first)
@@ -80,7 +80,7 @@ def test_digest_ends_nothing(algorithm: ChecksumAlgorithm, first: bytes, second:
 
 
 @given(algorithms, pieces)
-def test_running_digest_is_that_of_the_whole_buffer(algorithm: ChecksumAlgorithm, body: list[bytes]) -> None:
+def test_incremental_digest_equals_that_of_the_whole(algorithm: ChecksumAlgorithm, body: list[bytes]) -> None:
     hasher = new_hasher(algorithm)
     for piece in body:
         hasher.update(memoryview(bytearray(piece)))
@@ -127,13 +127,13 @@ def test_multipart_checksum_follows_the_type_of_the_upload() -> None:
 
 
 @given(algorithms, st.binary(max_size=100))
-def test_wire_text_reads_back_as_the_same_checksum(algorithm: ChecksumAlgorithm, body: bytes) -> None:
+def test_checksum_text_round_trips(algorithm: ChecksumAlgorithm, body: bytes) -> None:
     made = Checksum(algorithm, digest(algorithm, body))
     assert parse_checksum(algorithm, made.text) == made
 
 
 @given(algorithms, st.text(max_size=60))
-def test_any_text_reads_as_a_checksum_or_an_integrity_mismatch(algorithm: ChecksumAlgorithm, text: str) -> None:
+def test_any_text_is_a_checksum_or_an_integrity_mismatch(algorithm: ChecksumAlgorithm, text: str) -> None:
     try:
         parsed = parse_checksum(algorithm, text)
     except IntegrityMismatch:
@@ -175,7 +175,7 @@ def test_claim_matches_only_the_same_digest_and_number_of_parts() -> None:
         (A.XXHASH128, ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
     ],
 )
-def test_types_that_each_algorithm_allows_on_multipart(
+def test_multipart_checksum_types_by_algorithm(
     algorithm: ChecksumAlgorithm, default: ChecksumType, refused: ChecksumType | None
 ) -> None:
     assert resolve_type(algorithm, None) is default is default_type(algorithm)
@@ -187,7 +187,7 @@ def test_types_that_each_algorithm_allows_on_multipart(
             assert resolve_type(algorithm, requested) is requested
 
 
-def test_names_are_read_in_any_case_and_others_are_refused_clearly() -> None:
+def test_algorithm_names_are_case_insensitive_and_unknown_ones_rejected() -> None:
     assert parse_algorithm("crc64nvme") is A.CRC64NVME
     assert parse_type("FULL_OBJECT") is ChecksumType.FULL_OBJECT
     assert parse_algorithm("xxhash3") is A.XXHASH3
@@ -197,5 +197,5 @@ def test_names_are_read_in_any_case_and_others_are_refused_clearly() -> None:
         parse_type("HALF_OBJECT")
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     assert all(hasattr(checksums, name) for name in checksums.__all__)

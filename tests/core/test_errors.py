@@ -22,43 +22,43 @@ def descend(parent: type[LakebedError], depth: int = 0) -> Iterator[tuple[int, t
             yield from descend(child, depth + 1)
 
 
-def drawn() -> list[tuple[int, str]]:
-    """Depth and name of each line of the drawing in the module's docstring."""
+def documented_tree() -> list[tuple[int, str]]:
+    """Depth and name of each line of the tree in the module's docstring."""
     lines = re.findall(r"^ {4}([│├└─ ]*)([A-Z]\w+)", inspect.getdoc(errors) or "", re.MULTILINE)
-    # Inspection strips nothing from the inner lines: each level of the drawing is four characters wide.
+    # Each level of the tree is four characters wide.
     return [(len(branch) // 4, name) for branch, name in lines]
 
 
 EVERY_ERROR = [error for _, error in descend(LakebedError)]
 
 
-def test_the_drawing_shows_every_class_at_its_place() -> None:
-    assert drawn() == [(depth, error.__name__) for depth, error in descend(LakebedError)]
+def test_docstring_tree_shows_every_error_class() -> None:
+    assert documented_tree() == [(depth, error.__name__) for depth, error in descend(LakebedError)]
 
 
 @pytest.mark.parametrize("error", EVERY_ERROR)
-def test_each_error_says_what_happened(error: type[LakebedError]) -> None:
+def test_each_error_has_a_docstring(error: type[LakebedError]) -> None:
     own = error.__dict__.get("__doc__")
     assert own is not None
     assert own.strip().split("\n")[0].endswith(".")
 
 
 @pytest.mark.parametrize("error", EVERY_ERROR)
-def test_each_error_carries_its_message(error: type[LakebedError]) -> None:
+def test_each_error_has_its_message(error: type[LakebedError]) -> None:
     raised = error("expected this. found=that")
     assert "expected this. found=that" in str(raised)
 
 
-def test_a_retry_is_promised_only_where_the_drawing_says_retry() -> None:
-    promised = {error.__name__ for error in EVERY_ERROR if error.retryable}
-    assert promised == {"WriteConflict", "Throttled", "Unavailable", "StorageFull"}
+def test_only_errors_marked_retry_are_retryable() -> None:
+    retryable = {error.__name__ for error in EVERY_ERROR if error.retryable}
+    assert retryable == {"WriteConflict", "Throttled", "Unavailable", "StorageFull"}
 
 
 @pytest.mark.slow
-def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
-    """An edge may split a leaf for its own wire codes; its table still finds the leaf along the ancestry.
+def test_only_wire_packages_subclass_errors_elsewhere() -> None:
+    """Wire packages may subclass an error for their codes; their tables still find the base class.
 
-    Streams have one leaf, which says its reason: the words of that are theirs, and only their edge has numbers.
+    FlussError is the exception: its codes are names, which only the wire package maps to numbers.
     """
     names = {error.__name__ for error in EVERY_ERROR}
     strays = [
@@ -75,7 +75,7 @@ def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
     assert strays == ["fluss/errors.py: FlussError"]
 
 
-def test_details_ride_along_for_the_edge() -> None:
+def test_error_details_are_kept() -> None:
     assert errors.InvalidInput("wrong", argument="max-keys", value="x").argument == "max-keys"
     assert errors.InvalidRange("beyond", size=3, requested="bytes=5-").size == 3
     assert errors.NoSuchKey("gone", delete_marker="v1").delete_marker == "v1"

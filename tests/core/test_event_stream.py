@@ -1,4 +1,4 @@
-"""Messages of an event stream: known vectors, every split of the bytes, damage, and noise."""
+"""Event stream messages: known vectors, splits of the bytes, corruption, and random input."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def encoded(message: EventStreamMessage) -> bytes:
 
 
 @pytest.mark.parametrize(("event", "vector"), [("Cont", CONT), ("End", END)])
-def test_messages_without_a_payload_are_those_that_are_known(event: str, vector: str) -> None:
+def test_messages_without_payload_match_known_vectors(event: str, vector: str) -> None:
     assert frame(encode_headers([(":message-type", "event"), (":event-type", event)])).hex() == vector
 
 
-def test_records_are_those_that_are_known() -> None:
+def test_records_messages_match_known_vectors() -> None:
     words = encode_headers(
         [(":message-type", "event"), (":event-type", "Records"), (":content-type", "application/octet-stream")]
     )
@@ -54,7 +54,7 @@ def test_records_are_those_that_are_known() -> None:
 
 
 @given(st.lists(messages, max_size=5), st.lists(st.integers(0, 12_000), max_size=8))
-def test_messages_come_back_however_their_bytes_are_split(sent: list[EventStreamMessage], cuts: list[int]) -> None:
+def test_messages_are_decoded_from_any_split_of_their_bytes(sent: list[EventStreamMessage], cuts: list[int]) -> None:
     whole = b"".join(map(encoded, sent))
     decoder = EventStreamDecoder()
     got: list[EventStreamMessage] = []
@@ -68,7 +68,7 @@ def test_messages_come_back_however_their_bytes_are_split(sent: list[EventStream
 
 
 @given(messages)
-def test_lengths_are_those_of_the_bytes(message: EventStreamMessage) -> None:
+def test_lengths_match_the_encoded_bytes(message: EventStreamMessage) -> None:
     raw = encoded(message)
 
     total, headers_length = struct.unpack_from(">II", raw)
@@ -77,7 +77,7 @@ def test_lengths_are_those_of_the_bytes(message: EventStreamMessage) -> None:
 
 
 @given(messages, st.data())
-def test_a_flipped_bit_is_seen(message: EventStreamMessage, data: st.DataObject) -> None:
+def test_flipped_bit_is_detected(message: EventStreamMessage, data: st.DataObject) -> None:
     raw = bytearray(encoded(message))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
 
@@ -86,7 +86,7 @@ def test_a_flipped_bit_is_seen(message: EventStreamMessage, data: st.DataObject)
 
 
 @given(messages, st.data())
-def test_a_message_that_is_cut_short_is_incomplete(message: EventStreamMessage, data: st.DataObject) -> None:
+def test_truncated_message_is_incomplete(message: EventStreamMessage, data: st.DataObject) -> None:
     raw, decoder = encoded(message), EventStreamDecoder()
 
     assert list(decoder.feed(raw[: data.draw(st.integers(1, len(raw) - 1))])) == []
@@ -95,7 +95,7 @@ def test_a_message_that_is_cut_short_is_incomplete(message: EventStreamMessage, 
 
 
 @given(st.binary(max_size=400))
-def test_noise_is_refused_or_awaited_and_never_crashes(noise: bytes) -> None:
+def test_any_bytes_are_rejected_or_incomplete(noise: bytes) -> None:
     decoder = EventStreamDecoder()
     try:
         list(decoder.feed(noise))
@@ -106,7 +106,7 @@ def test_noise_is_refused_or_awaited_and_never_crashes(noise: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_headers_of_noise_are_refused_or_read(noise: bytes) -> None:
+def test_any_header_bytes_are_parsed_or_rejected(noise: bytes) -> None:
     try:
         (message,) = EventStreamDecoder().feed(frame(noise))
     except InvalidInput:
@@ -118,19 +118,19 @@ def test_headers_of_noise_are_refused_or_read(noise: bytes) -> None:
     ("total", "headers_length"),
     [(15, 0), (16, 1), (0, 0), (16 + 131_073, 131_073), (16 + 24 * 1024 * 1024 + 1, 0)],
 )
-def test_lengths_that_no_message_has_are_refused_before_its_bytes_are_there(total: int, headers_length: int) -> None:
+def test_invalid_lengths_are_rejected_before_the_message_arrives(total: int, headers_length: int) -> None:
     prelude = struct.pack(">II", total, headers_length)
 
     with pytest.raises(InvalidInput):
         list(EventStreamDecoder().feed(prelude + struct.pack(">I", zlib.crc32(prelude))))
 
 
-def test_headers_that_are_no_text_are_refused() -> None:
+def test_non_string_headers_are_rejected() -> None:
     with pytest.raises(InvalidInput, match="is not text"):
         list(EventStreamDecoder().feed(frame(b"\x01a\x00")))
 
 
 @pytest.mark.parametrize("header", [("", "x"), ("n" * 256, "x"), ("name", "v" * 65_536)])
-def test_headers_that_cannot_be_carried_are_refused(header: tuple[str, str]) -> None:
+def test_unencodable_headers_are_rejected(header: tuple[str, str]) -> None:
     with pytest.raises(InvalidInput):
         encode_headers([header])

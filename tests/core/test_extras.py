@@ -18,7 +18,7 @@ _DECLARED: Final[dict[str, list[str]]] = _PROJECT["optional-dependencies"]
 
 
 def _distributions(extra: str) -> set[str]:
-    """Those that `pyproject.toml` has for an extra, and for the extras of ours that it bundles."""
+    """The distributions of an extra in `pyproject.toml`, including those of bundled extras."""
     found: set[str] = set()
     for requirement in _DECLARED[extra]:
         name, bundled = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?.*", requirement).groups()  # type: ignore[union-attr]
@@ -34,7 +34,7 @@ def _canonical(name: str) -> str:
 
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
-def test_the_modules_of_an_extra_are_those_of_its_distributions(extra: str) -> None:
+def test_modules_of_an_extra_match_its_distributions(extra: str) -> None:
     by_module = importlib.metadata.packages_distributions()
     brought = [{_canonical(name) for name in by_module[module.partition(".")[0]]} for module in EXTRAS[extra]]
     declared = _distributions(extra)
@@ -43,12 +43,12 @@ def test_the_modules_of_an_extra_are_those_of_its_distributions(extra: str) -> N
     assert declared <= set().union(*brought)
 
 
-def test_every_extra_is_known_and_all_bundles_every_one() -> None:
+def test_every_extra_is_known_and_bundled_in_all() -> None:
     assert _DECLARED.keys() - _BUNDLES == EXTRAS.keys()
     assert _distributions("all") == set().union(*map(_distributions, EXTRAS))
 
 
-def test_an_installed_extra_passes() -> None:
+def test_installed_extra_is_accepted() -> None:
     for extra in EXTRAS:
         require_extra(extra, "the test")
 
@@ -56,7 +56,7 @@ def test_an_installed_extra_passes() -> None:
 @pytest.mark.parametrize(
     ("extra", "module"), [("streams", "google.protobuf"), ("pipeline", "numpy"), ("s3", "botocore")]
 )
-def test_a_missing_extra_is_named_with_what_needs_it_and_what_is_missing(
+def test_missing_extra_error_names_feature_and_modules(
     monkeypatch: pytest.MonkeyPatch, extra: str, module: str
 ) -> None:
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
@@ -67,7 +67,7 @@ def test_a_missing_extra_is_named_with_what_needs_it_and_what_is_missing(
     assert str(caught.value) == f"the test needs the extra: pip install 'lakebed[{extra}]' (missing: {module})"
 
 
-def test_a_module_of_a_package_that_is_not_installed_is_missing() -> None:
+def test_module_of_an_uninstalled_package_is_missing() -> None:
     with pytest.raises(
         MissingExtra, match=r"^a target needs a library: pip install nothing \(missing: nothing\.at\.all\)$"
     ):

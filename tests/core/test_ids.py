@@ -18,13 +18,13 @@ from lakebed.core.ids import (
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40))
-def test_a_blob_tells_its_age_by_its_name(born_ms: int, waited_ms: int) -> None:
+def test_blob_id_contains_its_creation_time(born_ms: int, waited_ms: int) -> None:
     blob = new_blob_id(ManualClock(born_ms))
     assert re.fullmatch(r"[0-9a-f]{32}", blob)
     assert blob_age_ms(blob, ManualClock(born_ms + waited_ms)) == waited_ms
 
 
-def test_ids_made_later_sort_later() -> None:
+def test_later_ids_sort_later() -> None:
     clock = ManualClock()
     for make in (new_blob_id, new_version_id, new_upload_id):
         earlier = make(clock)
@@ -32,13 +32,13 @@ def test_ids_made_later_sort_later() -> None:
         assert earlier < make(clock)
 
 
-def test_ids_made_at_the_same_moment_differ() -> None:
+def test_ids_of_the_same_time_differ() -> None:
     clock = ManualClock()
     for make in (new_blob_id, new_version_id, new_upload_id):
         assert len({make(clock) for _ in range(1000)}) == 1000
 
 
-def test_access_keys_look_as_aws_clients_expect() -> None:
+def test_access_keys_have_the_form_that_aws_clients_expect() -> None:
     assert re.fullmatch(r"LKBD[A-Z2-7]{16}", new_access_key_id())
     assert re.fullmatch(r"ASIA[A-Z2-7]{16}", new_access_key_id("ASIA"))
 
@@ -49,7 +49,7 @@ def test_secret_keys_are_40_characters_and_never_repeat() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{40}", key) for key in made)
 
 
-def test_request_ids_of_one_process_count_and_of_two_processes_differ() -> None:
+def test_request_ids_count_in_a_process_and_differ_between_processes() -> None:
     here, there = RequestIds(), RequestIds()
     first, second, foreign = here.next(), here.next(), there.next()
     assert int(second, 16) == int(first, 16) + 1

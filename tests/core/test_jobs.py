@@ -18,11 +18,11 @@ ORDERS = st.builds(
 
 
 @given(ORDERS)
-def test_an_order_for_a_copy_reads_back_as_it_was_written(order: CopySpec) -> None:
+def test_task_spec_of_a_restricted_copy_round_trips(order: CopySpec) -> None:
     assert decode_copy(encode_copy(order)) == order
 
 
 @pytest.mark.parametrize("text", ["", "x", "7b7d", "5b5d", b"{".hex()])
-def test_what_is_no_order_is_a_value_error(text: str) -> None:
+def test_invalid_task_spec_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_copy(text)

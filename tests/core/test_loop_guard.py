@@ -8,13 +8,13 @@ from lakebed.core.loop_guard import LoopGuard
 OURS = LoopGuard(b"k" * 32)
 
 
-def test_a_message_of_ours_is_known() -> None:
+def test_own_message_is_recognized() -> None:
     assert OURS.recognizes(OURS.proof_for("req_7"))
     assert LoopGuard(b"k" * 32).recognizes(OURS.proof_for("req_7")), "by every server with the same keys"
 
 
 @given(st.text())
-def test_nobody_else_can_pass_for_one(text: str) -> None:
+def test_forged_message_is_not_recognized(text: str) -> None:
     assert not OURS.recognizes(text)
     assert not OURS.recognizes(LoopGuard(b"x" * 32).proof_for(text))
     assert not OURS.recognizes(OURS.proof_for("req_7").replace("req_7", text)) or text == "req_7"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from lakebed.core.memory import release_free_memory
 
 
-def test_what_is_in_use_stays_when_memory_goes_back() -> None:
+def test_memory_in_use_is_kept_when_free_memory_is_returned() -> None:
     held = [bytes([number % 256]) * 10_000 for number in range(2000)]
     del held[::2]
     release_free_memory()

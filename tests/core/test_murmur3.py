@@ -8,5 +8,5 @@ from lakebed.core.murmur3 import murmur3_32
 
 
 @given(st.binary(max_size=64))
-def test_it_is_the_hash_that_another_library_makes(data: bytes) -> None:
+def test_murmur3_matches_another_library(data: bytes) -> None:
     assert murmur3_32(data) == mmh3.hash(data)

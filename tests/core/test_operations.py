@@ -24,7 +24,7 @@ COUNTS = {
     OperationFamily.TASK_EXECUTION: 1,
     OperationFamily.RATE_LIMITING: 1,
 }
-"""Operations of each family, as the tables of the reference have them."""
+"""Number of operations by family, as in the reference."""
 
 
 def test_every_family_has_its_operations() -> None:
@@ -43,7 +43,7 @@ def test_every_family_has_its_operations() -> None:
         (Operation.LOAD_GENERIC_TABLE, OperationFamily.GENERIC_TABLE),
     ],
 )
-def test_the_last_of_a_family_is_of_it(operation: Operation, family: OperationFamily) -> None:
+def test_last_operation_of_a_family_belongs_to_it(operation: Operation, family: OperationFamily) -> None:
     assert operation.family is family
 
 
@@ -53,19 +53,19 @@ def test_operations_have_names_before_and_after() -> None:
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_what_only_reads_is_told_by_its_name(operation: Operation) -> None:
+def test_read_only_operations_are_recognized_by_name(operation: Operation) -> None:
     changes = {"CREATE", "DELETE", "UPDATE", "DROP", "ADD", "REVOKE", "ASSIGN", "ROTATE", "RESET", "REGISTER"}
     changes |= {"RENAME", "REFRESH", "REPLACE", "COMMIT", "SEND", "ATTACH", "DETACH", "ATTEMPT", "LIMIT"}
     assert operation.only_reads is (operation.value.partition("_")[0] not in changes)
 
 
 @given(st.sets(st.sampled_from(Operation)))
-def test_names_mean_themselves(operations: set[Operation]) -> None:
+def test_operation_names_match_exactly(operations: set[Operation]) -> None:
     assert parse_operations([operation.value for operation in operations]) == operations
     assert parse_operations([operation.before for operation in operations]) == operations
 
 
-def test_words_may_begin_names_or_name_families() -> None:
+def test_prefixes_and_families_match() -> None:
     assert parse_operations(["*"]) == frozenset(Operation)
     assert parse_operations(["drop_*"]) == {one for one in Operation if one.value.startswith("DROP_")}
     assert parse_operations(["POLICY"]) == {one for one in Operation if one.family is OperationFamily.POLICY}
@@ -73,6 +73,6 @@ def test_words_may_begin_names_or_name_families() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "DROP_TABLES", "DROP", "NOPE_*", "AFTER_DROP_TABLE"])
-def test_a_word_that_names_nothing_is_refused(word: str) -> None:
+def test_unknown_operation_pattern_is_rejected(word: str) -> None:
     with pytest.raises(InvalidInput, match="unknown operation"):
         parse_operations([word])

@@ -24,23 +24,23 @@ positions = st.builds(
 
 
 @given(positions)
-def test_a_token_leads_back_to_its_position(position: Position) -> None:
+def test_page_token_round_trips(position: Position) -> None:
     assert TOKENS.decode(TOKENS.encode(position)) == position
 
 
 @given(positions)
-def test_a_token_needs_no_escaping_in_a_url(position: Position) -> None:
+def test_page_token_is_url_safe(position: Position) -> None:
     assert set(TOKENS.encode(position)) <= set(string.ascii_letters + string.digits + "-_")
 
 
 @given(st.text(max_size=200))
-def test_noise_is_refused(noise: str) -> None:
+def test_malformed_token_is_rejected(noise: str) -> None:
     with pytest.raises(InvalidInput):
         TOKENS.decode(noise)
 
 
 @given(positions, st.data())
-def test_a_token_with_one_character_changed_is_refused(position: Position, data: st.DataObject) -> None:
+def test_changed_token_is_rejected(position: Position, data: st.DataObject) -> None:
     token = TOKENS.encode(position)
     index = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(
@@ -51,30 +51,30 @@ def test_a_token_with_one_character_changed_is_refused(position: Position, data:
 
 
 @given(positions, st.data())
-def test_a_cut_token_is_refused(position: Position, data: st.DataObject) -> None:
+def test_truncated_token_is_rejected(position: Position, data: st.DataObject) -> None:
     token = TOKENS.encode(position)
     with pytest.raises(InvalidInput):
         TOKENS.decode(token[: data.draw(st.integers(0, len(token) - 1))])
 
 
-def test_a_token_of_another_listing_is_refused() -> None:
+def test_token_of_a_different_listing_is_rejected() -> None:
     other = PageTokens("uploads", Position)
     with pytest.raises(InvalidInput, match="listing=uploads"):
         other.decode(TOKENS.encode(Position("a/b")))
 
 
-def test_a_token_whose_position_has_another_shape_is_refused() -> None:
+def test_token_with_an_unexpected_position_is_rejected() -> None:
     older = PageTokens("object-versions", dict[str, str])
     with pytest.raises(InvalidInput):
         TOKENS.decode(older.encode({"key": "a"}))
 
 
-def test_an_overlong_token_is_refused_unread() -> None:
+def test_overlong_token_is_rejected_unparsed() -> None:
     with pytest.raises(InvalidInput):
         TOKENS.decode(TOKENS.encode(Position("k" * MAX_TOKEN_CHARS)))
 
 
-def test_a_refusal_says_what_to_do_and_keeps_the_token_for_the_edge() -> None:
+def test_token_error_has_advice_and_the_token() -> None:
     with pytest.raises(InvalidInput, match="restart without one") as caught:
         TOKENS.decode("noise")
     assert (caught.value.argument, caught.value.value) == ("token", "noise")

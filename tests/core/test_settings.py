@@ -42,13 +42,13 @@ S3 = 'storage.kind = "s3"\n[storage.s3]\nbucket = "lake"\n'
 
 
 def remote(address: str, prefix: str = "", **streams: str) -> str:
-    """Settings by which clients read files of streams themselves."""
+    """Settings for direct reads of stream files by clients."""
     said = [f'{name} = "{value}"' for name, value in {"remote_address": address, **streams}.items()]
     return "\n".join([f'{S3}prefix = "{prefix}"', "[streams]", *said])
 
 
 def role(**streams: str) -> str:
-    """The same, with keys of a role."""
+    """The same, with credentials of a role."""
     return remote("s3://lake", remote_role="arn:aws:iam::1:role/streams", **streams)
 
 
@@ -62,13 +62,13 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
-def test_without_layers_every_value_is_its_default() -> None:
+def test_defaults_apply_without_layers() -> None:
     loaded = load_settings()
     assert loaded.settings == Settings()
     assert loaded.origins == {}
 
 
-def test_later_layers_win_and_each_value_remembers_where_it_came_from() -> None:
+def test_later_layers_override_and_values_record_their_origin() -> None:
     loaded = load_settings(
         file=SettingsFile("lakebed.toml", '[server]\nregion = "file-1"\nworkers = 2\nmax_connections = 7\n'),
         environ={"LAKEBED_SERVER__REGION": "env-1", "LAKEBED_SERVER__WORKERS": "3", "PATH": "/bin"},
@@ -83,7 +83,7 @@ def test_later_layers_win_and_each_value_remembers_where_it_came_from() -> None:
     }
 
 
-def test_every_kind_of_value_reads_from_a_file() -> None:
+def test_every_type_is_read_from_a_file() -> None:
     settings = from_toml(
         """
         [server]
@@ -113,7 +113,7 @@ def test_every_kind_of_value_reads_from_a_file() -> None:
     assert settings.objects.sweep_interval == 90.0
 
 
-def test_every_kind_of_value_reads_from_the_environment() -> None:
+def test_every_type_is_read_from_the_environment() -> None:
     settings = load_settings(
         environ={
             "LAKEBED_SERVER__DATA": "~/lake",
@@ -143,7 +143,7 @@ def test_every_kind_of_value_reads_from_the_environment() -> None:
     assert settings.encryption.keys == {"first": Secret(KEY)}
 
 
-def test_keys_of_a_table_come_together_from_several_variables() -> None:
+def test_table_is_merged_from_several_variables() -> None:
     environ = {
         "LAKEBED_ENCRYPTION__KEYS__A": KEY,
         "LAKEBED_ENCRYPTION__KEYS__B": KEY,
@@ -160,7 +160,7 @@ def test_root_credentials_have_short_names_in_the_environment() -> None:
     assert (root.access_key, root.secret_key) == ("admin", Secret("long-enough"))
 
 
-def test_one_setting_under_two_names_of_the_environment_is_refused() -> None:
+def test_setting_under_two_variable_names_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"^root\.access_key: given twice"):
         load_settings(environ={"LAKEBED_ROOT_ACCESS_KEY": "admin", "LAKEBED_ROOT__ACCESS_KEY": "other"})
 
@@ -174,33 +174,33 @@ def test_one_setting_under_two_names_of_the_environment_is_refused() -> None:
         ("[storage.s3.retries]\nbase = 1", "storage.s3.retries", "storage.s3.region"),
     ],
 )
-def test_an_unknown_key_of_the_file_is_refused_by_its_path_and_the_nearest(text: str, path: str, nearest: str) -> None:
+def test_unknown_key_error_has_its_path_and_the_nearest_key(text: str, path: str, nearest: str) -> None:
     assert refused(text).startswith(f"{path}: no such setting. given_by=lakebed.toml nearest={nearest.split('.')[0]}")
 
 
-def test_an_unknown_variable_is_refused_and_the_nearest_variable_named() -> None:
+def test_unknown_variable_error_names_the_nearest() -> None:
     with pytest.raises(InvalidSetting, match=r"given_by=LAKEBED_SERVER__LISEN nearest=LAKEBED_SERVER__LISTEN$"):
         load_settings(environ={"LAKEBED_SERVER__LISEN": "x"})
 
 
-def test_an_unknown_flag_is_refused() -> None:
+def test_unknown_flag_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"^server\.lisen: .* given_by=--set nearest=server\.listen$"):
         load_settings(flags={"server.lisen": ("--set", "x")})
 
 
-def test_a_known_name_in_an_unknown_section_leads_to_its_section() -> None:
+def test_known_name_in_an_unknown_section_suggests_its_section() -> None:
     with pytest.raises(InvalidSetting, match=r"nearest=LAKEBED_STORAGE__S3__MULTIPART_PART_SIZE$"):
         load_settings(environ={"LAKEBED_X__MULTIPART_PART_SIZE": "8MiB"})
 
 
-def test_a_key_like_no_other_gets_the_list_of_sections() -> None:
+def test_unrecognizable_key_error_lists_sections() -> None:
     assert refused("zzz = 1").endswith(
         "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,select,"
         "streams,pipeline,listeners,targets"
     )
 
 
-def test_a_setting_of_a_part_that_is_not_built_is_refused() -> None:
+def test_setting_of_an_unbuilt_feature_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"^server\.streams_listen: no such setting"):
         load_settings(flags={"server.streams_listen": ("--set", "127.0.0.1:9123")})
 
@@ -229,13 +229,13 @@ def test_a_setting_of_a_part_that_is_not_built_is_refused() -> None:
         ("[server", "lakebed.toml: not a TOML file"),
     ],
 )
-def test_a_wrong_value_is_refused_by_path_with_expected_and_found(text: str, message: str) -> None:
+def test_invalid_value_error_has_path_expected_and_found(text: str, message: str) -> None:
     said = refused(text)
     assert said.startswith(message)
     assert "lakebed.toml" in said
 
 
-def test_a_refusal_shortens_long_values() -> None:
+def test_errors_shorten_long_values() -> None:
     assert len(refused(f'[log]\nlevel = "{"x" * 5000}"')) < 200
 
 
@@ -252,7 +252,7 @@ def test_a_refusal_shortens_long_values() -> None:
         S3 + 'session_token = "73570000"',
     ],
 )
-def test_a_refused_secret_is_not_shown(text: str) -> None:
+def test_rejected_secret_is_not_quoted(text: str) -> None:
     assert "7357" not in refused(text)
 
 
@@ -351,11 +351,11 @@ def test_a_refused_secret_is_not_shown(text: str) -> None:
         (role(remote_sts_endpoint="https://sts?a=b"), "streams.remote_sts_endpoint: expected a URL without a query"),
     ],
 )
-def test_settings_that_disagree_are_refused_by_path(text: str, message: str) -> None:
+def test_contradicting_settings_are_rejected_by_path(text: str, message: str) -> None:
     assert refused(text).startswith(message)
 
 
-def test_where_clients_read_files_is_where_the_byte_store_has_them() -> None:
+def test_matching_remote_location_of_streams_is_accepted() -> None:
     for text in (
         remote("s3://lake"),
         remote("s3://lake/"),
@@ -368,7 +368,7 @@ def test_where_clients_read_files_is_where_the_byte_store_has_them() -> None:
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9000", "[::]:9000", ":9000", "10.0.0.1:9000", "lakebed.example.com:9000"])
-def test_plain_http_beyond_this_machine_is_refused_with_both_ways_out(listen: str) -> None:
+def test_plain_http_beyond_loopback_error_has_both_solutions(listen: str) -> None:
     said = refused(f'[server]\nlisten = "{listen}"')
     assert said.startswith("server.listen: ")
     assert "server.tls_cert and server.tls_key" in said
@@ -379,7 +379,7 @@ def test_plain_http_beyond_this_machine_is_refused_with_both_ways_out(listen: st
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.1.2.3:9000", "localhost:9000", "[::1]:9000"])
-def test_plain_http_on_this_machine_needs_nothing(listen: str) -> None:
+def test_plain_http_on_loopback_is_allowed(listen: str) -> None:
     assert str(from_toml(f'[server]\nlisten = "{listen}"').settings.server.listen) == listen
 
 
@@ -389,12 +389,12 @@ def test_path_style_follows_the_endpoint_unless_set() -> None:
     assert not from_toml(S3 + 'endpoint = "https://minio"\npath_style = false').settings.storage.s3.uses_path_style
 
 
-def test_the_only_key_is_the_active_one() -> None:
+def test_single_key_is_active() -> None:
     assert active_master_key(from_toml(f'[encryption.keys]\nonly = "{KEY}"').settings.encryption) == "only"
     assert active_master_key(Settings().encryption) == ""
 
 
-def test_the_description_reads_back_as_the_same_settings() -> None:
+def test_described_settings_round_trip() -> None:
     loaded = load_settings(
         file=SettingsFile("lakebed.toml", S3 + 'path_style = false\nread_timeout = "1.5s"\n[server]\nworkers = 3\n'),
         environ={"LAKEBED_SERVER__DOMAINS": "a.example,b.example", "LAKEBED_SERVER__DATA": 'we"ird\\\t'},
@@ -402,7 +402,7 @@ def test_the_description_reads_back_as_the_same_settings() -> None:
     assert from_toml(describe(loaded)).settings == loaded.settings
 
 
-def test_the_description_says_where_each_value_came_from() -> None:
+def test_description_shows_origins() -> None:
     loaded = load_settings(
         file=SettingsFile("lakebed.toml", "[server]\nworkers = 3"), environ={"LAKEBED_LOG__FORMAT": "text"}
     )
@@ -412,14 +412,14 @@ def test_the_description_says_where_each_value_came_from() -> None:
     assert 'region = "us-east-1"  # default' in lines
 
 
-def test_the_description_lists_every_setting() -> None:
+def test_description_lists_every_setting() -> None:
     def count(table: dict[str, Any]) -> int:  # Any: TOML values
         return sum(count(item) if isinstance(item, dict) and item else 1 for item in table.values())
 
     assert count(tomllib.loads(describe(load_settings()))) == len(known_settings())
 
 
-def test_no_secret_is_in_the_description_or_in_the_repr() -> None:
+def test_description_and_repr_contain_no_secrets() -> None:
     secrets = {
         "meta.url": "postgresql://user:73571@db/lake",
         "root.secret_key": "73572-73572",
@@ -441,18 +441,18 @@ def test_no_secret_is_in_the_description_or_in_the_repr() -> None:
         assert "***" in shown
 
 
-def test_the_tree_is_frozen() -> None:
+def test_settings_are_immutable() -> None:
     settings = Settings()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        settings.server.region = "elsewhere"  # type: ignore[misc]  # that it cannot be assigned is the claim
+        settings.server.region = "elsewhere"  # type: ignore[misc]  # must fail
 
 
-def test_the_tree_reaches_worker_processes_whole() -> None:
+def test_settings_can_be_pickled() -> None:
     settings = from_toml(f'[encryption.keys]\na = "{KEY}"').settings
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def test_defaults_agree_with_each_other_and_with_their_kinds() -> None:
+def test_defaults_are_valid() -> None:
     check_settings(Settings())
     assert from_toml(describe(load_settings())).settings == Settings()
 
@@ -466,7 +466,7 @@ audiences = ["lakebed"]
 """
 
 
-def test_providers_of_identities_are_tables_of_settings() -> None:
+def test_identity_providers_are_tables_of_settings() -> None:
     text = PROVIDER + 'roles_claim = "groups"\nroles_mappings = { "^lake-" = "PRINCIPAL_ROLE:" }\ncreate_users = true\n'
     loaded = from_toml(text + '[oidc.providers.other]\nissuer = "http://localhost:8080"\naudiences = ["lakebed"]\n')
     assert loaded.settings.tokens.mode is TokenMode.MIXED
@@ -483,7 +483,7 @@ def test_providers_of_identities_are_tables_of_settings() -> None:
     assert pickle.loads(pickle.dumps(loaded.settings)) == loaded.settings
 
 
-def test_a_provider_comes_from_one_variable_as_an_inline_table() -> None:
+def test_provider_is_read_from_a_variable_as_an_inline_table() -> None:
     environ = {
         "LAKEBED_TOKENS__MODE": "external",
         "LAKEBED_OIDC__PROVIDERS__CORPORATE": '{issuer = "https://id.example.com", audiences = ["a", "b"]}',
@@ -526,29 +526,29 @@ def test_a_provider_comes_from_one_variable_as_an_inline_table() -> None:
         ),
     ],
 )
-def test_tokens_and_providers_that_cannot_be_are_refused(text: str, message: str) -> None:
+def test_invalid_tokens_and_providers_are_rejected(text: str, message: str) -> None:
     assert refused(text).startswith(message)
 
 
-def test_plain_http_to_providers_is_for_this_machine_unless_told_otherwise() -> None:
+def test_plain_http_to_providers_is_loopback_only_by_default() -> None:
     local = PROVIDER.replace("https://id.example.com", "http://127.0.0.1:8080")
     assert from_toml(local).settings.oidc.providers
     plain = PROVIDER.replace("https", "http")
     assert from_toml(plain + "[oidc]\nallow_http = true").settings.oidc.providers
 
 
-def test_a_tree_made_by_hand_can_be_checked_too() -> None:
+def test_settings_built_in_code_can_be_checked() -> None:
     with pytest.raises(InvalidSetting, match=r"^server\.listen: "):
         check_settings(Settings(server=ServerSettings(listen=HostPort("0.0.0.0", 9000))))
 
 
-def test_every_setting_has_its_own_variable() -> None:
+def test_every_setting_has_a_unique_variable() -> None:
     names = {environment_name(path) for path in known_settings()}
     assert len(names) == len(known_settings())
     assert "LAKEBED_STORAGE__S3__RETRY__MAX_ATTEMPTS" in names
 
 
-def test_a_type_that_settings_do_not_have_is_a_mistake_of_ours() -> None:
+def test_unsupported_setting_type_is_a_type_error() -> None:
     for annotation in (bytes, int | str, tuple[int, str], dict[int, str]):
         with pytest.raises(TypeError, match="no kind of setting"):
             kind_of(annotation)
@@ -560,7 +560,7 @@ def test_home_folder_of_an_unknown_user_is_rejected() -> None:
 
 
 @given(st.sampled_from(sorted(known_settings())), st.text(max_size=20))
-def test_noise_in_any_setting_is_taken_or_refused_by_path(path: str, noise: str) -> None:
+def test_any_text_of_a_setting_is_accepted_or_rejected_by_path(path: str, noise: str) -> None:
     said = ""
     try:
         load_settings(flags={path: ("--set", noise)})
@@ -573,7 +573,7 @@ def test_noise_in_any_setting_is_taken_or_refused_by_path(path: str, noise: str)
     st.sampled_from(sorted(known_settings())),
     st.one_of(st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=2)),
 )
-def test_any_value_of_toml_is_read_or_refused_cleanly(path: str, raw: object) -> None:
+def test_any_toml_value_is_accepted_or_rejected(path: str, raw: object) -> None:
     kind = known_settings()[path]
     try:
         value = kind.from_toml(raw)
@@ -584,7 +584,7 @@ def test_any_value_of_toml_is_read_or_refused_cleanly(path: str, raw: object) ->
 
 
 @given(st.ip_addresses(), st.integers(0, 65535))
-def test_an_address_reads_back_from_its_text(host: object, port: int) -> None:
+def test_listen_address_round_trips(host: object, port: int) -> None:
     address = HostPort(str(host), port)
     assert HostPort.parse(str(address)) == address
 
@@ -600,7 +600,7 @@ cache_ttl = "5s"
 """
 
 
-def test_decision_point_is_read() -> None:
+def test_decision_point_settings_are_read() -> None:
     decisions = from_toml(DECISIONS).settings.decisions
     assert decisions.url == "https://opa.example.com/v1/data/lakebed/allow"
     assert (decisions.mode, decisions.timeout, decisions.cache_ttl) == (DecisionMode.INSTEAD, 0.5, 5.0)
@@ -629,12 +629,12 @@ def test_decision_point_is_read() -> None:
         (DECISIONS.replace("5s", "2h"), "decisions.cache_ttl: expected a duration"),
     ],
 )
-def test_decision_points_that_cannot_be_are_refused(text: str, message: str) -> None:
+def test_invalid_decision_points_are_rejected(text: str, message: str) -> None:
     with pytest.raises(InvalidSetting, match=re.escape(message)) as refused:
         from_toml(text)
     assert "secret" not in str(refused.value)
 
 
-def test_plain_http_to_a_decision_point_is_allowed_by_saying_so() -> None:
+def test_plain_http_to_a_decision_point_requires_a_setting() -> None:
     plain = DECISIONS.replace("https", "http") + "allow_http = true"
     assert from_toml(plain).settings.decisions.url == "http://opa.example.com/v1/data/lakebed/allow"

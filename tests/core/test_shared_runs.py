@@ -1,4 +1,4 @@
-"""Runs of an operation that callers share."""
+"""Runs of an operation shared by callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Work:
             raise ConnectionResetError("the second fails")
 
 
-async def test_callers_that_come_during_a_run_share_the_next_and_its_failure() -> None:
+async def test_callers_during_a_run_share_the_next_and_its_failure() -> None:
     work = Work()
     runs = SharedRuns(work)
     first = asyncio.create_task(runs.wait())
@@ -39,7 +39,7 @@ async def test_callers_that_come_during_a_run_share_the_next_and_its_failure() -
     assert work.began == 3
 
 
-async def test_a_run_whose_callers_all_left_goes_on() -> None:
+async def test_run_without_remaining_callers_continues() -> None:
     work = Work()
     runs = SharedRuns(work)
     caller = asyncio.create_task(runs.wait())

@@ -46,7 +46,7 @@ HEADERS = st.dictionaries(
     token=st.none() | st.just("session-token"),
     at=MOMENTS,
 )
-def test_signature_for_s3_is_the_one_of_the_sdk(
+def test_s3_signature_matches_the_sdk(
     method: str,
     segments: list[str],
     query: dict[str, str],
@@ -80,7 +80,7 @@ def test_signature_for_s3_is_the_one_of_the_sdk(
 
 
 @given(TEXTS)
-def test_a_segment_stays_one_segment(text: str) -> None:
+def test_encoded_segment_stays_one_segment(text: str) -> None:
     encoded = encode_segment(text)
     assert not set("/?#% ") & set(encoded.replace("%", "")) - set("%")
     assert encoded.isascii()
@@ -95,7 +95,7 @@ def test_a_segment_stays_one_segment(text: str) -> None:
         ("/iceberg/v1/lake/namespaces/a%1Fb/tables/t%20x", "snapshots=refs&b=1&a=%2F"),
     ],
 )
-def test_signature_for_others_is_the_one_of_the_sdk(
+def test_signatures_of_other_services_match_the_sdk(
     service: str, path: str, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: AT.replace(tzinfo=None))
@@ -116,7 +116,7 @@ def test_signature_for_others_is_the_one_of_the_sdk(
     assert ours["authorization"] == request.headers["Authorization"]
 
 
-def test_a_body_is_signed() -> None:
+def test_body_is_signed() -> None:
     one, other = (
         signed_headers("POST", host="h", body=body, region="r", service="sts", credentials=Keys(), now_ms=NOW_MS)[
             "authorization"
@@ -127,7 +127,7 @@ def test_a_body_is_signed() -> None:
     assert one != other
 
 
-def test_secrets_do_not_reach_the_headers() -> None:
+def test_signed_headers_contain_no_secrets() -> None:
     keys = Keys(secret_access_key=Secret("do-not-show"))
     ours = signed_headers("GET", host="h", region="r", service="s3", credentials=keys, now_ms=0)
     assert "do-not-show" not in "".join(ours.values())

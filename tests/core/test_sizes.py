@@ -21,7 +21,7 @@ def test_decimal_units_are_powers_of_1000() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "8Mib2", "0.5", "1.0001KiB", "8XiB", "1e3", "٣"])
-def test_text_that_is_no_size_is_refused(text: str) -> None:
+def test_invalid_size_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="expected a size"):
         parse_bytes(text)
 
@@ -43,19 +43,19 @@ def test_durations_add_their_units(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1s1h", "15 parsecs", "nan", "inf", "1e3", "ms"])
-def test_text_that_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="expected a duration"):
         parse_seconds(text)
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
-def test_what_is_no_duration_cannot_be_shown(seconds: float) -> None:
+def test_invalid_duration_cannot_be_formatted(seconds: float) -> None:
     with pytest.raises(InvalidInput):
         format_seconds(seconds)
 
 
 @given(st.integers(0, 2**45))
-def test_shown_size_reads_back(size: int) -> None:
+def test_formatted_size_round_trips(size: int) -> None:
     assert parse_bytes(format_bytes(size)) == size
 
 
@@ -66,12 +66,12 @@ def test_shown_size_reads_back(size: int) -> None:
         st.decimals(10**11, 10**13, places=3).map(float),
     )
 )
-def test_shown_duration_reads_back(seconds: float) -> None:
+def test_formatted_duration_round_trips(seconds: float) -> None:
     assert parse_seconds(format_seconds(seconds)) == seconds
 
 
 @given(st.text(max_size=30))
-def test_noise_is_read_or_refused_cleanly(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     for parse in (parse_bytes, parse_seconds):
         try:
             assert parse(text) >= 0

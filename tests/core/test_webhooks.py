@@ -24,7 +24,7 @@ NOW_MS = 1_614_265_330_000
 BODY = b'{"test": 2432232314}'
 
 
-def test_a_signature_is_that_of_the_published_example() -> None:
+def test_signature_matches_the_published_example() -> None:
     assert signed_headers(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", NOW_MS, BODY) == {
         ID_HEADER: "msg_p5jXN8AQM9LWM0D4loKWxJek",
         TIMESTAMP_HEADER: "1614265330",
@@ -33,14 +33,14 @@ def test_a_signature_is_that_of_the_published_example() -> None:
 
 
 @given(st.text(min_size=1, max_size=40), st.binary(max_size=200), st.integers(0, 4_000_000_000_000))
-def test_what_is_signed_verifies(message_id: str, body: bytes, now_ms: int) -> None:
+def test_signature_verifies(message_id: str, body: bytes, now_ms: int) -> None:
     headers = signed_headers(SECRET, message_id, now_ms, body)
     verified = verify([SECRET], headers, body, now_ms=now_ms)
     assert verified == (message_id, now_ms // 1000)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_another_body_does_not_verify(body: bytes, other: bytes) -> None:
+def test_changed_body_does_not_verify(body: bytes, other: bytes) -> None:
     headers = signed_headers(SECRET, "m", NOW_MS, body)
     if body == other:
         assert verify([SECRET], headers, other, now_ms=NOW_MS)
@@ -50,20 +50,20 @@ def test_another_body_does_not_verify(body: bytes, other: bytes) -> None:
 
 
 @given(st.dictionaries(st.sampled_from([ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER]), st.text(max_size=50)))
-def test_noise_is_refused_and_nothing_else_happens(headers: dict[str, str]) -> None:
+def test_malformed_signatures_are_rejected(headers: dict[str, str]) -> None:
     with pytest.raises(Unauthenticated):
         verify([SECRET], headers, BODY, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("name", [ID_HEADER, TIMESTAMP_HEADER])
-def test_nothing_that_is_signed_can_be_changed(name: str) -> None:
+def test_changed_id_timestamp_or_body_is_rejected(name: str) -> None:
     headers = signed_headers(SECRET, "m", NOW_MS, BODY)
     headers[name] += "1"
     with pytest.raises(Unauthenticated, match="signature"):
         verify([SECRET], headers, BODY, now_ms=NOW_MS)
 
 
-def test_an_old_message_and_one_of_the_future_are_refused() -> None:
+def test_timestamps_outside_the_tolerance_are_rejected() -> None:
     headers = signed_headers(SECRET, "m", NOW_MS, BODY)
     for away_ms in (-300_000, 300_000):
         assert verify([SECRET], headers, BODY, now_ms=NOW_MS + away_ms)
@@ -72,13 +72,13 @@ def test_an_old_message_and_one_of_the_future_are_refused() -> None:
             verify([SECRET], headers, BODY, now_ms=NOW_MS + away_ms)
 
 
-def test_who_cannot_sign_does_not_learn_our_time() -> None:
+def test_invalid_signature_does_not_reveal_the_clock() -> None:
     headers = signed_headers(OTHER, "m", 0, BODY)
     with pytest.raises(Unauthenticated, match="signature"):
         verify([SECRET], headers, BODY, now_ms=NOW_MS)
 
 
-def test_one_of_several_secrets_and_one_of_several_signatures_are_enough() -> None:
+def test_one_matching_secret_and_signature_suffices() -> None:
     headers = signed_headers(OTHER, "m", NOW_MS, BODY)
     assert verify([SECRET, OTHER], headers, BODY, now_ms=NOW_MS)
     headers[SIGNATURE_HEADER] = f"v1a,x v1,??? {headers[SIGNATURE_HEADER]}"
@@ -87,12 +87,12 @@ def test_one_of_several_secrets_and_one_of_several_signatures_are_enough() -> No
         verify([], headers, BODY, now_ms=NOW_MS)
 
 
-def test_headers_may_be_in_any_case() -> None:
+def test_header_names_are_case_insensitive() -> None:
     headers = {name.title(): value for name, value in signed_headers(SECRET, "m", NOW_MS, BODY).items()}
     assert verify([SECRET], headers, BODY, now_ms=NOW_MS).id == "m"
 
 
-def test_new_secrets_are_good_and_differ() -> None:
+def test_new_secrets_are_valid_and_unique() -> None:
     first, second = new_secret(), new_secret()
     check_secret(first)
     assert first != second
@@ -102,7 +102,7 @@ def test_new_secrets_are_good_and_differ() -> None:
     "text",
     ["", "whsec_", "whsec_!!!", "whsec_" + base64.b64encode(b"x" * 23).decode(), base64.b64encode(b"x" * 32).decode()],
 )
-def test_a_secret_that_is_none_is_refused_without_being_shown(text: str) -> None:
+def test_malformed_secret_is_rejected_and_not_quoted(text: str) -> None:
     with pytest.raises(InvalidInput, match="expected whsec_") as caught:
         check_secret(Secret(text))
     assert not text.strip("whsec_") or text not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Code blocks of the documents: which of them are commands or programs, and which are marked as not run.
+"""Parses code blocks of documents: commands, programs, and blocks marked as not run.
 
 Conventions (CONTRIBUTING.md, "A documented command"): a block that is fenced as `sh` or `python`, or that has lines
 beginning with `$ `, is run. A comment `<!-- not run: REASON -->` on the line before the fence says why one is not.
@@ -31,7 +31,7 @@ class Block:
     language: str
     text: str
     reason: str | None
-    """Why it is not run, if it is marked so."""
+    """The reason of a `not run` marker."""
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class Block:
 
     @property
     def is_runnable(self) -> bool:
-        """Whether it is a program or commands."""
+        """Whether it is a program or shell commands."""
         return self.language in ("python", "sh") or (not self.language and bool(self.commands))
 
     @property
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def looks_like_commands(self) -> bool:
-        """Whether it begins as a command does, or is fenced as a shell under another name than `sh`."""
+        """Whether it looks like a command, or is fenced as a shell other than `sh`."""
         return self.language in _OTHER_SHELLS or (not self.language and bool(_COMMAND.match(self.text)))
 
 

@@ -45,6 +45,7 @@ ALLOWED: Final[tuple[tuple[str, str, str], ...]] = (
     ("upkeep", "src/lakebed/catalog/maintenance/scheduler.py", "a stored lease and cursor name"),
     ("upkeep", "src/lakebed/catalog/maintenance/tasks/history.py", "database tables"),
     ("upkeep", "tests/catalog/maintenance/test_scheduler.py", "database tables"),
+    ("upkeep", "tests/meta/test_targets_migration.py", "a stored cursor name"),
     ("thing", "src/lakebed/wire/s3/routes.py", "an error message of S3"),
     ("chore", "src/lakebed/wire/iceberg/handlers/diagnostics.py", "a field of the export"),
     ("nobody", "tests/wire/iceberg/test_federated_rights.py", "a value of the property lakebed.credentials-for"),

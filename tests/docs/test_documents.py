@@ -1,4 +1,4 @@
-"""What README.md and docs/*.md tell a user to type works as printed, or is marked with the reason why it is not run."""
+"""Commands in README.md and docs/*.md work as printed, or are marked with the reason why they are not run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PREPARED = {
     "docs/storage.md": ("lakebed serve --data ./data",),
     "docs/tokens.md": (*_SERVER, *_LAKE),
 }
-"""What a reader has done before, where a document does not begin with starting a server."""
+"""Commands before those of documents that do not start with a server."""
 
 _RUN = [document for document in DOCUMENTS if any(b.is_runnable and b.reason is None for b in read_blocks(document))]
 
@@ -45,7 +45,7 @@ def _name(document: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
-def test_blocks_of_commands_say_that_they_are(document: Path) -> None:
+def test_command_blocks_are_marked_as_shell(document: Path) -> None:
     unlabelled = [
         block.name
         for block in read_blocks(document)
@@ -64,7 +64,7 @@ def user(tmp_path: Path) -> Iterator[User]:
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize("document", _RUN, ids=_name)
-def test_what_a_document_says_works_in_its_order(document: Path, user: User) -> None:
+def test_documented_commands_work_in_order(document: Path, user: User) -> None:
     for command in PREPARED.get(_name(document), ()):
         user.type(user.filled_in(command))
     for block in read_blocks(document):
@@ -72,7 +72,7 @@ def test_what_a_document_says_works_in_its_order(document: Path, user: User) -> 
             user.run(block)
 
 
-def test_markers_and_consoles_are_read(tmp_path: Path) -> None:
+def test_markers_and_console_blocks_are_parsed(tmp_path: Path) -> None:
     document = REPOSITORY / "README.md"
     lines = [
         "<!-- not run: no server -->",

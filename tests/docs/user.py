@@ -1,4 +1,4 @@
-"""A user who types what a document says: in an empty folder, with the programs of the environment on the path."""
+"""Runs documented commands as a user would, in an empty folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _START_SECONDS: Final = 60.0
 
 
 class User:
-    """Runs blocks one after the other. Servers that they start go on until the end."""
+    """Runs blocks in order. Servers that they start run until the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,13 +37,13 @@ class User:
         self._environment = {
             **kept,
             "PATH": f"{binaries}:{kept['PATH']}",
-            # In place of the default ports, which others may have.
+            # Instead of the default ports, which may be in use.
             "LAKEBED_SERVER__LISTEN": f"127.0.0.1:{self._http}",
             "LAKEBED_PIPELINE__EMBEDDED_WORKER": "off",
         }
 
     def run(self, block: Block) -> None:
-        """Run a block; what fails is an AssertionError with what was printed."""
+        """Run a block. Raises AssertionError with the output if it fails."""
         if block.language == "python":
             self._run([sys.executable, "-W", "ignore", "-c", self.filled_in(block.text)], block)
             return
@@ -51,7 +51,7 @@ class User:
             self.type(self.filled_in(command), block)
 
     def type(self, command: str, block: Block | None = None) -> None:
-        """Run one command; a server is left running once it is ready."""
+        """Run a command. A server stays running once it is ready."""
         words = shlex.split(command)
         if len(words) > 1 and words[0].endswith("lakebed") and words[1] == "serve":
             self._serve(words)
@@ -77,7 +77,7 @@ class User:
             self._data = self._folder / words[words.index("--data") + 1]
         if "--streams-listen" in words:
             self._environment["LAKEBED_STREAMS__LISTEN"] = f"127.0.0.1:{self._streams}"
-        # The listener of the catalog, where there is one, has health too.
+        # A separate catalog listener has health probes, too.
         self._health = self._catalog if "--catalog-listen" in words else self._http
         with (self._folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(
@@ -95,14 +95,14 @@ class User:
                 time.sleep(0.05)
 
     def leave(self) -> None:
-        """End the server, if one runs."""
+        """Stop the server, if any."""
         if self._server is not None:
             self._server.terminate()
             self._server.wait(timeout=60)
             self._server = None
 
     def _keys(self) -> dict[str, str]:
-        """Root's keys, as a user sets them in the environment; commands find those of `--data` by themselves."""
+        """Root's credentials as environment variables. Commands with `--data` find them themselves."""
         secrets = self._data / "secrets.json"
         if not secrets.exists():
             return {}
@@ -114,7 +114,7 @@ class User:
         }
 
     def filled_in(self, text: str) -> str:
-        """The text with the ports and root's keys of this run, in place of those that documents have."""
+        """The text with the ports and root's credentials of this run."""
         keys = self._keys()
         access_key, secret_key = keys.get("AWS_ACCESS_KEY_ID", ""), keys.get("AWS_SECRET_ACCESS_KEY", "")
         for stated, used in (

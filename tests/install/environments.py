@@ -1,4 +1,4 @@
-"""Fresh virtual environments with the built wheel in them, as `pip install 'lakebed[…]'` makes them."""
+"""New virtual environments with the built wheel, as after `pip install 'lakebed[…]'`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(json.dumps(outcomes))
 
 
 class Outcome(NamedTuple):
-    """How a command ended, and what it printed."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A virtual environment with the wheel and the extras that were asked for."""
+    """A virtual environment with the wheel and extras."""
 
     folder: Path
 
@@ -59,7 +59,7 @@ class Installation:
     def run(
         self, *words: str | Path, environment: dict[str, str] | None = None, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run `lakebed WORDS` to its end, in an empty folder."""
+        """Run `lakebed WORDS` in an empty folder."""
         return subprocess.run(
             [self.program, *words],
             cwd=self._empty_folder(),
@@ -71,7 +71,7 @@ class Installation:
         )
 
     def run_together(self, commands: Sequence[Sequence[str]]) -> list[Outcome]:
-        """Run commands one after the other in one process: loading Python for each is most of their time."""
+        """Run commands in one process, because starting Python takes most of their time."""
         done = subprocess.run(
             [self.folder / "bin" / "python", "-c", _RUN_TOGETHER, json.dumps(commands)],
             cwd=self._empty_folder(),
@@ -107,7 +107,7 @@ class Installation:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel from a copy of the sources: compiling in the checkout would replace what other tests use."""
+    """Build the wheel from a copy of the sources, because compiling would replace files that other tests use."""
     source = folder / "source"
     shutil.copytree(REPOSITORY / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in _BUILT_FROM:
@@ -118,7 +118,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, folder: Path, extra: str = "") -> Installation:
-    """Make an environment with the wheel and one extra; versions are those that the project pins, checked by hash."""
+    """Create an environment with the wheel and one extra, with the pinned and hash-checked versions."""
     _uv("venv", "--python", sys.executable, "--no-project", folder)
     wanted = f"lakebed[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
     _uv("pip", "install", "--python", folder / "bin" / "python", "--constraints", _PINS, "--verify-hashes", wanted)
@@ -126,15 +126,15 @@ def install(wheel: Path, folder: Path, extra: str = "") -> Installation:
 
 
 def root_keys(server: RunningServer) -> tuple[str, str]:
-    """The access key of root and its secret: those that the fixture gave, else those of the first start."""
+    """Root's access key and secret: the fixture's, or those of the first start."""
     if server.access_key:
         return server.access_key, server.secret_key
     kept = json.loads((server.data / "secrets.json").read_text())
     return kept["root_access_key"], kept["root_secret_key"]
 
 
-def s3_client(server: RunningServer) -> Any:  # Any: boto3 makes its clients at run time
-    """boto3 with root's keys."""
+def s3_client(server: RunningServer) -> Any:  # Any: boto3 has no types
+    """A boto3 client with root's credentials."""
     access_key, secret_key = root_keys(server)
     return boto3.client(
         "s3",

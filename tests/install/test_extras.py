@@ -1,4 +1,4 @@
-"""The wheel in a fresh environment with each extra, and with all: its commands and `serve` find what they need."""
+"""The wheel in a new environment with each extra, and with all: commands and `serve` work."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SETTINGS: Final = {
     "pulsar": 'broker = "pulsar://127.0.0.1:1"\ntopic = "lake"',
     "redis": 'url = "redis://127.0.0.1:1"\nkey = "lake"\nformat = "access"',
 }
-"""Of servers that do not exist: the client libraries are loaded when the settings are read."""
+"""Settings of targets without servers: reading them imports the client libraries."""
 
 Installed = Callable[[str], Installation]
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The environment of an extra, made once."""
+    """Environments by extra, each created once."""
     made: dict[str, Installation] = {}
 
     def find(extra: str) -> Installation:
@@ -94,7 +94,7 @@ def test_every_command_has_help_unless_it_needs_another_extra(installed: Install
 
 
 @pytest.mark.parametrize("extra", ["streams", "all"])
-def test_streams_are_served_and_written_and_read(installed: Installed, tmp_path: Path, extra: str) -> None:
+def test_streams_extra_serves_writes_and_reads(installed: Installed, tmp_path: Path, extra: str) -> None:
     installation = installed(extra)
     address = f"127.0.0.1:{free_port()}"
     with _serving(installation, tmp_path / "data", "--streams-listen", address) as server:
@@ -107,7 +107,7 @@ def test_streams_are_served_and_written_and_read(installed: Installed, tmp_path:
 
 
 @pytest.mark.parametrize("extra", ["select", "all"])
-def test_objects_are_selected_from(installed: Installed, tmp_path: Path, extra: str) -> None:
+def test_select_extra_queries_objects(installed: Installed, tmp_path: Path, extra: str) -> None:
     installation = installed(extra)
     with _serving(installation, tmp_path / "data") as server:
         store = s3_client(server)
@@ -118,7 +118,7 @@ def test_objects_are_selected_from(installed: Installed, tmp_path: Path, extra: 
 
 
 @pytest.mark.parametrize("extra", ["s3", "all"])
-def test_a_server_stores_in_the_bucket_of_another(
+def test_s3_extra_uses_a_bucket_of_another_server(
     installed: Installed, lakebed_server: RunningServer, tmp_path: Path, extra: str
 ) -> None:
     bucket = f"under-{secrets.token_hex(6)}"
@@ -142,16 +142,14 @@ def test_a_server_stores_in_the_bucket_of_another(
 
 
 @pytest.mark.parametrize("extra", ["postgres", "all"])
-def test_a_server_keeps_its_metadata_in_postgresql(
-    installed: Installed, postgres_dsn: str, tmp_path: Path, extra: str
-) -> None:
+def test_postgres_extra_stores_metadata(installed: Installed, postgres_dsn: str, tmp_path: Path, extra: str) -> None:
     with _serving(installed(extra), tmp_path / "data", environment={"LAKEBED_META__URL": postgres_dsn}) as server:
         s3_client(server).create_bucket(Bucket="lake")
     assert not (tmp_path / "data" / "meta.db").exists()
 
 
 @pytest.mark.parametrize("extra", [*TARGETS, "targets", "all"])
-def test_a_server_takes_the_targets_of_its_extra(installed: Installed, tmp_path: Path, extra: str) -> None:
+def test_target_extras_load_their_targets(installed: Installed, tmp_path: Path, extra: str) -> None:
     kinds = [each.removeprefix("targets-") for each in (TARGETS if extra in ("targets", "all") else [extra])]
     config = tmp_path / "lakebed.toml"
     config.write_text("\n".join(map(_target, kinds)))
@@ -162,7 +160,7 @@ def test_a_server_takes_the_targets_of_its_extra(installed: Installed, tmp_path:
 
 
 @pytest.mark.parametrize("extra", ["conform", "all"])
-def test_the_catalog_conforms(installed: Installed, tmp_path: Path, extra: str) -> None:
+def test_conform_extra_runs_conform(installed: Installed, tmp_path: Path, extra: str) -> None:
     installation = installed(extra)
     with _serving(installation, tmp_path / "data") as server:
         access_key, secret_key = root_keys(server)
@@ -171,7 +169,7 @@ def test_the_catalog_conforms(installed: Installed, tmp_path: Path, extra: str) 
 
 
 @pytest.mark.parametrize("extra", ["pipeline", "all"])
-def test_spark_answers(installed: Installed, tmp_path: Path, extra: str) -> None:
+def test_pipeline_extra_runs_spark(installed: Installed, tmp_path: Path, extra: str) -> None:
     installation = installed(extra)
     with _serving(installation, tmp_path / "data") as server:
         s3_client(server).create_bucket(Bucket="lake")

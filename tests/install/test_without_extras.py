@@ -1,4 +1,4 @@
-"""The wheel in a fresh environment without extras: what needs none works, and everything else names its extra."""
+"""The wheel in a new environment without extras: features that need one name it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_command_has_help(bare: Installation, command: str) -> None:
     assert done.stdout.startswith(f"usage: lakebed {command}")
 
 
-def test_version_is_a_flag_too(bare: Installation) -> None:
+def test_version_flag_prints_the_version(bare: Installation) -> None:
     assert bare.run("--version").stdout == f"lakebed {__version__}\n"
     assert bare.run("version").stdout == f"lakebed {__version__} (Python {sys.version.split()[0]})\n"
 
@@ -63,7 +63,7 @@ def test_version_is_a_flag_too(bare: Installation) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_names_its_missing_extra(
+def test_command_names_its_missing_extra(
     bare: Installation, words: tuple[str, ...], extra: str, needed_by: str
 ) -> None:
     done = bare.run(*words)
@@ -71,7 +71,7 @@ def test_a_command_names_its_missing_extra(
     assert re.fullmatch(_refusal(extra, needed_by), done.stderr), done.stderr
 
 
-def test_a_run_of_conform_names_its_missing_extra(bare: Installation) -> None:
+def test_conform_names_its_missing_extra(bare: Installation) -> None:
     done = bare.run("conform", "--access-key", "a", "--secret-key", "b")
     assert done.returncode == 1
     wanted = _refusal("conform", "a run of lakebed conform").removeprefix("lakebed")
@@ -118,7 +118,7 @@ def test_serve_names_the_missing_extra_of_a_target(bare: Installation, tmp_path:
         ("stream://fluss.clicks", "select", "a query over a stream table"),
     ],
 )
-def test_a_select_names_its_missing_extra(
+def test_select_names_its_missing_extra(
     bare: Installation, served: RunningServer, source: str, extra: str, needed_by: str
 ) -> None:
     flags = () if "://" in source else ("--warehouse", "lake")
@@ -129,7 +129,7 @@ def test_a_select_names_its_missing_extra(
     assert re.fullmatch(_refusal(extra, needed_by), done.stderr), done.stderr
 
 
-def test_a_server_without_the_extra_refuses_a_select_by_its_name(bare: Installation, served: RunningServer) -> None:
+def test_server_without_the_extra_rejects_a_select_by_name(bare: Installation, served: RunningServer) -> None:
     store = s3_client(served)
     store.create_bucket(Bucket="selected")
     store.put_object(Bucket="selected", Key="a.csv", Body=b"1,2\n")
@@ -139,7 +139,7 @@ def test_a_server_without_the_extra_refuses_a_select_by_its_name(bare: Installat
     assert "lakebed[select]" in done.stderr
 
 
-def test_commands_of_administrators_need_no_extra(bare: Installation, served: RunningServer) -> None:
+def test_administration_commands_need_no_extra(bare: Installation, served: RunningServer) -> None:
     at = ("--data", served.data)
     remote = (*at, "--endpoint", served.endpoint)
     for words in (
@@ -153,7 +153,7 @@ def test_commands_of_administrators_need_no_extra(bare: Installation, served: Ru
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
-def test_the_metadata_of_the_wheel_has_the_project_s_addresses_and_every_extra(wheel: Path) -> None:
+def test_wheel_metadata_has_project_urls_and_every_extra(wheel: Path) -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     with zipfile.ZipFile(wheel) as opened:
         (name,) = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]

@@ -1,4 +1,4 @@
-"""Stores for tests that run over every one of them."""
+"""Stores for tests that run on each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CORE = ("core", "governance_events", "periodic_jobs")
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where an empty store is, of each kind in turn."""
+    """The address of an empty store, for each kind."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'meta.db'}"
     dsn: str = request.getfixturevalue("postgres_dsn")
@@ -30,7 +30,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def core_store(address: str) -> AsyncIterator[MetaStore]:
-    """A store with the tables of the core, and what was added to them."""
+    """A store with the core tables."""
     store = await open_store(address)
     await migrate(store, [step for step in product_migrations() if step.name in _CORE])
     yield store
@@ -39,5 +39,5 @@ async def core_store(address: str) -> AsyncIterator[MetaStore]:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that moves when told to."""
+    """A manual clock."""
     return ManualClock()

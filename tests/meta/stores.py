@@ -1,4 +1,4 @@
-"""Metadata stores by address, so that a test and the processes it starts open the same one."""
+"""Metadata stores by address, so that tests and their processes open the same one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyStore: TypeAlias = SqliteStore | PostgresStore
 _POLL_SECONDS = 0.002
 
 _migrated: bytes | None = None
-"""A file with the schema of the product and nothing else, once this process has made one."""
+"""A file with only the full schema, once created by this process."""
 
 
 async def open_store(address: str) -> AnyStore:
@@ -29,7 +29,7 @@ async def open_store(address: str) -> AnyStore:
 
 
 async def open_migrated(address: str) -> AnyStore:
-    """The store at an address, with the schema of the product."""
+    """The store at an address, with the full schema."""
     if address.startswith("sqlite:"):
         return await open_migrated_file(Path(address.removeprefix("sqlite:")))
     store = await open_store(address)
@@ -48,7 +48,7 @@ async def open_migrated_file(path: Path) -> SqliteStore:
         await migrate(store)
         return store
     made = await _migrated_file()
-    path.touch(mode=0o600)  # as the store makes it
+    path.touch(mode=0o600)  # as the store does
     path.write_bytes(made)
     return await SqliteStore.open(path)
 
@@ -66,7 +66,7 @@ async def _migrated_file() -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what other threads or processes bring about."""
+    """Wait for a condition set by other threads or processes."""
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(_POLL_SECONDS)

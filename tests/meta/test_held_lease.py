@@ -17,7 +17,7 @@ def held(store: MetaStore, clock: ManualClock, holder: str, ttl_seconds: float =
     return HeldLease(store, Leases(store, clock), clock, "work", holder, ttl_seconds)
 
 
-async def test_one_holds_it_until_it_lets_go(core_store: MetaStore, clock: ManualClock) -> None:
+async def test_lease_has_one_holder_until_released(core_store: MetaStore, clock: ManualClock) -> None:
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
     with pytest.raises(Fenced, match="not held"):
         _ = one.lease
@@ -30,7 +30,7 @@ async def test_one_holds_it_until_it_lets_go(core_store: MetaStore, clock: Manua
     assert await two.acquire()
 
 
-async def test_it_is_renewed_before_it_runs_out(core_store: MetaStore, clock: ManualClock) -> None:
+async def test_lease_is_renewed_before_expiry(core_store: MetaStore, clock: ManualClock) -> None:
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
     await one.acquire()
     first = one.lease
@@ -45,7 +45,7 @@ async def test_it_is_renewed_before_it_runs_out(core_store: MetaStore, clock: Ma
     assert not await two.acquire()
 
 
-async def test_who_was_away_too_long_finds_out(core_store: MetaStore, clock: ManualClock) -> None:
+async def test_expired_holder_detects_the_loss(core_store: MetaStore, clock: ManualClock) -> None:
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
     await one.acquire()
     clock.advance(TTL + 1)
@@ -55,7 +55,7 @@ async def test_who_was_away_too_long_finds_out(core_store: MetaStore, clock: Man
         _ = one.lease
 
 
-async def test_what_was_lost_is_taken_again_when_it_is_free(core_store: MetaStore, clock: ManualClock) -> None:
+async def test_lost_lease_is_acquired_again_when_free(core_store: MetaStore, clock: ManualClock) -> None:
     one = held(core_store, clock, "one")
     await one.acquire()
     token = one.lease.token
@@ -64,7 +64,7 @@ async def test_what_was_lost_is_taken_again_when_it_is_free(core_store: MetaStor
     assert one.lease.token > token
 
 
-async def test_it_is_kept_while_nobody_asks(core_store: MetaStore, clock: ManualClock) -> None:
+async def test_keep_renewed_extends_the_lease(core_store: MetaStore, clock: ManualClock) -> None:
     one = held(core_store, clock, "one", ttl_seconds=0.04)
     await one.acquire()
     before = one.lease.expires_ms

@@ -26,7 +26,7 @@ async def store(address: str) -> AsyncIterator[MetaStore]:
     await store.close()
 
 
-async def test_steps_are_applied_once_each_and_in_order(store: MetaStore) -> None:
+async def test_migrations_are_applied_once_in_order(store: MetaStore) -> None:
     assert await migrate(store, [SECOND, FIRST]) == 2
     assert await migrate(store, [FIRST, SECOND]) == 2
     assert await migrate(store, [FIRST, SECOND, THIRD]) == 3
@@ -38,7 +38,7 @@ async def test_steps_are_applied_once_each_and_in_order(store: MetaStore) -> Non
     assert await store.rows("SELECT name FROM two") == [("a;b",)]
 
 
-async def test_a_serial_goes_up_and_is_never_given_out_twice(store: MetaStore) -> None:
+async def test_serial_column_increases_and_never_repeats(store: MetaStore) -> None:
     await migrate(store, [FIRST])
 
     async def replace(tx: Transaction) -> int:
@@ -50,14 +50,14 @@ async def test_a_serial_goes_up_and_is_never_given_out_twice(store: MetaStore) -
     assert [await store.transact(replace) for _ in range(3)] == [1, 2, 3]
 
 
-async def test_the_whole_schema_of_the_product_applies(store: MetaStore) -> None:
+async def test_full_schema_applies(store: MetaStore) -> None:
     steps = product_migrations()
     assert await migrate(store) == steps[-1].version
     assert await migrate(store) == steps[-1].version
 
 
-async def test_a_copy_of_a_migrated_file_is_what_migrating_makes(tmp_path: Path) -> None:
-    async def told(store: MetaStore) -> list[Row]:
+async def test_copy_of_a_migrated_file_equals_a_migrated_file(tmp_path: Path) -> None:
+    async def schema_of(store: MetaStore) -> list[Row]:
         return await store.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name")
 
     migrated, copied = (
@@ -65,14 +65,14 @@ async def test_a_copy_of_a_migrated_file_is_what_migrating_makes(tmp_path: Path)
         await open_migrated_file(tmp_path / "copied.db"),
     )
     await migrate(migrated)
-    assert await told(copied) == await told(migrated)
+    assert await schema_of(copied) == await schema_of(migrated)
     assert await copied.rows("SELECT * FROM schema_versions") == await migrated.rows("SELECT * FROM schema_versions")
     assert (tmp_path / "copied.db").stat().st_mode == (tmp_path / "migrated.db").stat().st_mode
     await migrated.close()
     await copied.close()
 
 
-async def test_many_that_start_at_once_apply_each_step_once(address: str) -> None:
+async def test_concurrent_servers_apply_each_migration_once(address: str) -> None:
     stores = [await open_store(address) for _ in range(5)]
     assert await asyncio.gather(*(migrate(store, [FIRST, SECOND]) for store in stores)) == [2] * 5
     assert await stores[0].row("SELECT count(*) FROM schema_versions") == (2,)
@@ -80,20 +80,20 @@ async def test_many_that_start_at_once_apply_each_step_once(address: str) -> Non
         await store.close()
 
 
-async def test_a_newer_schema_is_refused_and_left_alone(store: MetaStore) -> None:
+async def test_newer_schema_is_rejected_and_unchanged(store: MetaStore) -> None:
     await migrate(store, [FIRST, SECOND, THIRD])
     with pytest.raises(StateConflict, match=r"newer release.*schema=3 known=2"):
         await migrate(store, [FIRST, SECOND])
     assert await store.row("SELECT max(version) FROM schema_versions") == (3,)
 
 
-async def test_a_step_behind_one_already_applied_is_refused(store: MetaStore) -> None:
+async def test_migration_before_an_applied_one_is_rejected(store: MetaStore) -> None:
     await migrate(store, [FIRST, THIRD])
     with pytest.raises(StateConflict, match="added before an applied one"):
         await migrate(store, [FIRST, SECOND, THIRD])
 
 
-async def test_of_steps_that_fail_nothing_remains(store: MetaStore) -> None:
+async def test_failed_migrations_are_rolled_back(store: MetaStore) -> None:
     broken = Migration(2, "broken", "CREATE TABLE good (id {bigint}); CREATE TABLE bad (id {bigint}, id {bigint})")
     with pytest.raises(Exception, match="id"):
         await migrate(store, [FIRST, broken])
@@ -101,17 +101,17 @@ async def test_of_steps_that_fail_nothing_remains(store: MetaStore) -> None:
     assert await migrate(store, [FIRST, SECOND]) == 2
 
 
-async def test_two_steps_with_one_number_are_refused(store: MetaStore) -> None:
+async def test_duplicate_migration_numbers_are_rejected(store: MetaStore) -> None:
     with pytest.raises(InvalidInput, match="same number"):
         await migrate(store, [FIRST, Migration(1, "other", "SELECT 1")])
 
 
-def test_a_token_that_does_not_exist_is_refused() -> None:
+def test_unknown_token_is_rejected() -> None:
     with pytest.raises(InvalidInput, match=r"token=\{bolb\}"):
         in_dialect("CREATE TABLE t (body {bolb})", "sqlite")
 
 
-def test_the_products_steps_have_numbers_of_their_own_and_start_at_one() -> None:
+def test_migration_numbers_are_unique_and_start_at_one() -> None:
     versions = [step.version for step in product_migrations()]
     assert versions[0] == 1
     assert sorted(set(versions)) == versions

@@ -47,7 +47,7 @@ async def _advance(store: MetaStore, outbox: Outbox, name: str, seq: int) -> boo
     return await store.transact(work)
 
 
-async def test_events_are_read_in_order_as_they_were_appended(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_events_are_read_in_append_order(core_store: MetaStore, outbox: Outbox) -> None:
     await _append(core_store, outbox, "a", "b")
     await _append(core_store, outbox, "c")
     entries = await outbox.read_after(core_store, 0, 10)
@@ -60,7 +60,7 @@ async def test_events_are_read_in_order_as_they_were_appended(core_store: MetaSt
     assert await outbox.first_seq(core_store) == numbers[0]
 
 
-async def test_events_of_a_few_kinds_are_read_between_two_numbers(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_events_of_given_kinds_are_read_in_a_range(core_store: MetaStore, outbox: Outbox) -> None:
     async def work(tx: Transaction) -> None:
         for kind in ("made", "kept", "made", "lost"):
             await outbox.append(tx, OutboxEvent(kind, kind, b"", 1000))
@@ -72,7 +72,7 @@ async def test_events_of_a_few_kinds_are_read_between_two_numbers(core_store: Me
     assert await outbox.read_kinds(core_store, 0, entries[-1].seq, ["none"]) == []
 
 
-async def test_the_first_number_is_of_what_trimming_left(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_first_seq_is_the_oldest_untrimmed_event(core_store: MetaStore, outbox: Outbox) -> None:
     assert await outbox.first_seq(core_store) == 0
     await _append(core_store, outbox, "a", "b", "c")
     _, kept, _ = [entry.seq for entry in await outbox.read_after(core_store, 0, 10)]
@@ -80,7 +80,7 @@ async def test_the_first_number_is_of_what_trimming_left(core_store: MetaStore, 
     assert await outbox.first_seq(core_store) == kept
 
 
-async def test_an_event_of_a_change_that_failed_is_never_seen(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_event_of_a_rolled_back_transaction_is_never_read(core_store: MetaStore, outbox: Outbox) -> None:
     async def work(tx: Transaction) -> None:
         await outbox.append(tx, _event("lost"))
         raise ValueError("no")
@@ -92,7 +92,7 @@ async def test_an_event_of_a_change_that_failed_is_never_seen(core_store: MetaSt
 
 
 @pytest.mark.slow
-async def test_who_has_read_up_to_a_number_never_sees_an_event_appear_below_it(
+async def test_no_event_appears_below_a_number_that_was_read(
     core_store: MetaStore, outbox: Outbox, address: str
 ) -> None:
     other_store = await open_store(address)
@@ -123,14 +123,14 @@ async def test_who_has_read_up_to_a_number_never_sees_an_event_appear_below_it(
     await other_store.close()
 
 
-async def test_news_of_this_process_wake_those_who_wait(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_events_of_this_process_wake_waiters(core_store: MetaStore, outbox: Outbox) -> None:
     waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await asyncio.sleep(0)
     await _append(core_store, outbox, "a")
     assert await waiting
 
 
-async def test_news_of_another_process_are_found(core_store: MetaStore, outbox: Outbox, address: str) -> None:
+async def test_events_of_another_process_wake_waiters(core_store: MetaStore, outbox: Outbox, address: str) -> None:
     other = await open_store(address)
     waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await asyncio.sleep(0)
@@ -139,17 +139,17 @@ async def test_news_of_another_process_are_found(core_store: MetaStore, outbox: 
     await other.close()
 
 
-async def test_without_news_the_wait_ends(outbox: Outbox) -> None:
+async def test_wait_for_event_times_out(outbox: Outbox) -> None:
     assert not await outbox.wait_for_event(0, 0.01)
 
 
-async def test_a_cursor_stays_where_it_was_put_and_only_moves_forward(core_store: MetaStore, outbox: Outbox) -> None:
+async def test_cursor_is_stored_and_only_moves_forward(core_store: MetaStore, outbox: Outbox) -> None:
     assert await outbox.cursor(core_store, "audit") is None
     assert await _open_cursor(core_store, outbox, "audit", 3) == 3
     assert await _open_cursor(core_store, outbox, "audit", 99) == 3
     assert await _advance(core_store, outbox, "audit", 5)
     assert not await _advance(core_store, outbox, "audit", 4)
-    assert not await _advance(core_store, outbox, "nobody", 4)
+    assert not await _advance(core_store, outbox, "unknown", 4)
     await _open_cursor(core_store, outbox, "Zebra", 1)
     assert await outbox.cursors(core_store) == [("Zebra", 1), ("audit", 5)]
 

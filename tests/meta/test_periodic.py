@@ -20,7 +20,7 @@ MakeJob = Callable[[str, Work], PeriodicJob]
 
 @pytest.fixture
 def job(core_store: MetaStore, clock: ManualClock) -> MakeJob:
-    """Make the same hourly job in one more process."""
+    """The same hourly job in another process."""
     leases = Leases(core_store, clock)
     return lambda holder, work: PeriodicJob(core_store, leases, clock, "sweep", holder, HOUR, work)
 
@@ -57,7 +57,7 @@ async def start(job: PeriodicJob, work: Blocked) -> asyncio.Task[float]:
     return step
 
 
-# -- when it is due --------------------------------------------------------------------------------------------------
+# -- due times ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,18 @@ async def start(job: PeriodicJob, work: Blocked) -> asyncio.Task[float]:
         (PeriodicRun(1_000_000 - 60_000, failed=True), 0),
     ],
 )
-def test_a_job_is_due_an_interval_after_its_last_run_and_sooner_after_a_failure(
-    last: PeriodicRun | None, wait: int
-) -> None:
+def test_job_is_due_after_its_interval_and_sooner_after_a_failure(last: PeriodicRun | None, wait: int) -> None:
     assert wait_ms(last, 1_000_000, HOUR_MS) == wait
 
 
-def test_a_failed_job_is_not_repeated_more_slowly_than_its_interval() -> None:
+def test_retry_delay_is_at_most_the_interval() -> None:
     assert wait_ms(PeriodicRun(1000, failed=True), 1000, 200) == 200
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_runs_once_per_interval_whichever_process_asks(job: MakeJob, clock: ManualClock) -> None:
+async def test_job_runs_once_per_interval_in_all_processes(job: MakeJob, clock: ManualClock) -> None:
     work = Counted()
     first, second = job("a", work), job("b", work)
     assert await first.step() == HOUR
@@ -100,7 +98,7 @@ async def test_a_job_runs_once_per_interval_whichever_process_asks(job: MakeJob,
     assert work.runs == 2
 
 
-async def test_a_restart_neither_delays_nor_repeats_a_job(job: MakeJob, clock: ManualClock) -> None:
+async def test_restart_neither_delays_nor_repeats_a_job(job: MakeJob, clock: ManualClock) -> None:
     work = Counted()
     await job("before", work).step()
     clock.advance(HOUR / 2)
@@ -110,7 +108,7 @@ async def test_a_restart_neither_delays_nor_repeats_a_job(job: MakeJob, clock: M
     assert work.runs == 2
 
 
-async def test_while_one_process_runs_a_job_no_other_does(job: MakeJob) -> None:
+async def test_job_runs_in_one_process_at_a_time(job: MakeJob) -> None:
     blocked, other = Blocked(), Counted()
     running = await start(job("a", blocked), blocked)
     assert await job("b", other).step() == LEASE_SECONDS / 2
@@ -119,7 +117,7 @@ async def test_while_one_process_runs_a_job_no_other_does(job: MakeJob) -> None:
     assert other.runs == 0
 
 
-async def test_a_stopped_process_leaves_its_job_to_others_at_once(job: MakeJob) -> None:
+async def test_stopped_process_releases_its_job_at_once(job: MakeJob) -> None:
     blocked, other = Blocked(), Counted()
     running = await start(job("a", blocked), blocked)
     running.cancel()
@@ -130,7 +128,7 @@ async def test_a_stopped_process_leaves_its_job_to_others_at_once(job: MakeJob) 
     assert other.runs == 1
 
 
-async def test_a_killed_process_delays_its_job_by_no_more_than_the_lease(
+async def test_killed_process_delays_its_job_by_at_most_the_lease(
     core_store: MetaStore, job: MakeJob, clock: ManualClock
 ) -> None:
     assert await Leases(core_store, clock).acquire("sweep", "killed", LEASE_SECONDS) is not None
@@ -141,7 +139,7 @@ async def test_a_killed_process_delays_its_job_by_no_more_than_the_lease(
     assert other.runs == 1
 
 
-async def test_a_failed_run_is_repeated_soon_by_any_process(job: MakeJob, clock: ManualClock) -> None:
+async def test_failed_run_is_retried_soon_by_any_process(job: MakeJob, clock: ManualClock) -> None:
     async def fail() -> None:
         raise Unavailable("the store is away")
 
@@ -157,15 +155,13 @@ async def test_a_failed_run_is_repeated_soon_by_any_process(job: MakeJob, clock:
 # -- the lease of a run ----------------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_outlasts_its_lease_keeps_it(
-    job: MakeJob, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_long_run_renews_its_lease(job: MakeJob, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.meta.periodic.LEASE_SECONDS", 0.04)
     renewed, blocked, other = asyncio.Event(), Blocked(), Counted()
     renew = Leases.renew
 
     async def seen(*arguments: object) -> object:
-        lease = await renew(*arguments)  # type: ignore[arg-type]  # as it was called
+        lease = await renew(*arguments)  # type: ignore[arg-type]  # passed through
         renewed.set()
         return lease
 
@@ -181,7 +177,7 @@ async def test_a_run_that_outlasts_its_lease_keeps_it(
     assert other.runs == 0
 
 
-async def test_a_run_that_lost_its_lease_is_ended(
+async def test_run_with_a_lost_lease_is_cancelled(
     job: MakeJob, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakebed.meta.periodic.LEASE_SECONDS", 0.04)
@@ -195,7 +191,7 @@ async def test_a_run_that_lost_its_lease_is_ended(
     assert other.runs == 1
 
 
-async def test_a_run_ends_when_the_store_is_away_for_longer_than_its_lease(
+async def test_run_is_cancelled_when_the_store_is_unavailable_beyond_the_lease(
     job: MakeJob, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakebed.meta.periodic.LEASE_SECONDS", 0.04)

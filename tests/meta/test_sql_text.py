@@ -14,7 +14,7 @@ def test_parameters_are_numbered_in_order() -> None:
     assert numbered("SELECT ? WHERE a = ? AND b IN (?, ?)") == "SELECT $1 WHERE a = $2 AND b IN ($3, $4)"
 
 
-def test_a_statement_without_parameters_stays_as_it_is() -> None:
+def test_statement_without_parameters_is_unchanged() -> None:
     assert numbered("SELECT '?', \"?\" -- ?\n/* ? */") == "SELECT '?', \"?\" -- ?\n/* ? */"
 
 
@@ -29,17 +29,17 @@ def test_only_question_marks_outside_literals_names_and_comments_are_parameters(
 
 
 @given(st.lists(st.lists(_QUIET.filter(lambda piece: not piece.startswith(("--", "/*"))), min_size=1)))
-def test_a_script_splits_at_its_own_semicolons_only(parts: list[list[str]]) -> None:
+def test_script_splits_only_at_statement_ends(parts: list[list[str]]) -> None:
     written = [" ".join(part).strip() for part in parts]
     assert list(statements(" ;\n".join(written))) == written
 
 
-def test_comments_and_blanks_are_no_statements() -> None:
+def test_comments_and_blanks_are_not_statements() -> None:
     assert list(statements("-- first; line\n\n;; /* only ; this */ ;\n SELECT 1; -- after\n")) == ["SELECT 1"]
 
 
 @given(st.text())
-def test_noise_does_not_break_the_reading(noise: str) -> None:
+def test_any_text_is_split(noise: str) -> None:
     numbered(noise)
     list(statements(noise))
 

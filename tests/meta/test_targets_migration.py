@@ -1,4 +1,4 @@
-"""The schema's step from webhooks to targets of every kind, from a store in which there were webhooks."""
+"""The migration from webhooks to targets, from a store with webhooks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ URL = 'https://receiver.example/"quoted"?a=1&b=2'
 
 @pytest.fixture
 async def old(address: str) -> AsyncIterator[MetaStore]:
-    """A store of the release before, with a webhook that has a place, something that waits and a dead letter."""
+    """A store of the previous release, with a webhook, its cursor, a waiting event and a dead letter."""
     store = await open_store(address)
     await migrate(store, [step for step in product_migrations() if step.version <= BEFORE])
-    # As that release sealed it.
+    # Encrypted as by that release.
     sealed = Vault(MASTER, "webhook secrets").seal(SECRET.reveal().encode(), b"webhook Ware_house-1")
 
     async def work(tx: Transaction) -> None:
@@ -53,14 +53,14 @@ async def old(address: str) -> AsyncIterator[MetaStore]:
             )
         for name, at in (("webhook Ware_house-1", 9), ("upkeep", 3), ("webhooks", 4)):
             await tx.run("INSERT INTO outbox_cursors (name, seq) VALUES (?, ?)", name, at)
-        await tx.run("INSERT INTO leases (name, holder, token, expires_ms) VALUES ('webhooks', 'somebody', 5, 1)")
+        await tx.run("INSERT INTO leases (name, holder, token, expires_ms) VALUES ('webhooks', 'other', 5, 1)")
 
     await store.transact(work)
     yield store
     await store.close()
 
 
-async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stands_where_it_stood(
+async def test_stored_webhook_becomes_a_target_with_its_secret_and_cursor(
     old: MetaStore,
 ) -> None:
     await migrate(old)
@@ -75,7 +75,7 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
     assert await records.all() == [expected]
     assert await records.exists(old, "Ware_house-1:webhook")
     assert await Outbox(old).cursors(old) == [("target Ware_house-1:webhook", 9), ("upkeep", 3), ("webhooks", 4)]
-    # Stored again, it is as any other target.
+    # After an update it is stored like any other target.
     stored = records.stored(expected)
 
     async def work(tx: Transaction) -> None:
@@ -85,7 +85,7 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
     assert await records.all() == [expected]
 
 
-async def test_what_waited_and_what_was_given_up_is_there(old: MetaStore) -> None:
+async def test_waiting_events_and_dead_letters_are_migrated(old: MetaStore) -> None:
     await migrate(old)
     target = "Ware_house-1:webhook"
     assert await old.rows(WAITING, target, 0, 100) == [(8, "lane", 4), (9, "lane", 4)]

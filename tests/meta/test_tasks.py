@@ -19,7 +19,7 @@ def tasks(core_store: MetaStore, clock: ManualClock) -> TaskQueue:
 
 
 class Desk:
-    """A queue and its store, with the short calls that tests make."""
+    """A queue and its store, with helpers."""
 
     def __init__(self, store: MetaStore, tasks: TaskQueue) -> None:
         self.store = store
@@ -52,7 +52,7 @@ def desk(core_store: MetaStore, tasks: TaskQueue) -> Desk:
     return Desk(core_store, tasks)
 
 
-async def test_a_task_is_claimed_once_and_gone_when_completed(desk: Desk) -> None:
+async def test_task_is_claimed_once_and_removed_on_completion(desk: Desk) -> None:
     task_id = await desk.enqueue(b"\x00payload")
     claim = await desk.claim()
     assert (claim.task.id, claim.task.payload, claim.task.attempts, claim.task.worker) == (
@@ -67,7 +67,7 @@ async def test_a_task_is_claimed_once_and_gone_when_completed(desk: Desk) -> Non
         await desk.tasks.find(desk.store, task_id)
 
 
-async def test_a_task_of_a_transaction_that_failed_does_not_exist(desk: Desk) -> None:
+async def test_task_of_a_rolled_back_transaction_does_not_exist(desk: Desk) -> None:
     async def work(tx: Transaction) -> None:
         await desk.tasks.enqueue(tx, "k", b"")
         raise ValueError("no")
@@ -77,7 +77,7 @@ async def test_a_task_of_a_transaction_that_failed_does_not_exist(desk: Desk) ->
     assert await desk.tasks.claim(["k"], "w", 10) == []
 
 
-async def test_only_the_kinds_asked_for_are_claimed_longest_due_first(desk: Desk, clock: ManualClock) -> None:
+async def test_requested_kinds_are_claimed_longest_due_first(desk: Desk, clock: ManualClock) -> None:
     now_ms = clock.now_ms()
     late = await desk.enqueue(kind="a", run_at_ms=now_ms - 1)
     early = await desk.enqueue(kind="b", run_at_ms=now_ms - 2)
@@ -86,14 +86,14 @@ async def test_only_the_kinds_asked_for_are_claimed_longest_due_first(desk: Desk
     assert [claim.task.id for claim in claims] == [early, late]
 
 
-async def test_a_task_is_not_claimed_before_its_time(desk: Desk, clock: ManualClock) -> None:
+async def test_task_is_not_claimed_before_it_is_due(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue(run_at_ms=clock.now_ms() + 5000)
     assert await desk.tasks.claim(["k"], "w", 10) == []
     clock.advance(5)
     await desk.claim()
 
 
-async def test_an_open_task_with_the_same_key_is_given_back_instead_of_a_second(desk: Desk) -> None:
+async def test_open_task_with_the_same_dedupe_key_is_returned(desk: Desk) -> None:
     first = await desk.enqueue(dedupe="x")
     assert await desk.enqueue(dedupe="x") == first
     assert await desk.enqueue(dedupe="y") != first
@@ -105,7 +105,7 @@ async def test_an_open_task_with_the_same_key_is_given_back_instead_of_a_second(
     assert await desk.enqueue(dedupe="x") != first
 
 
-async def test_a_failed_task_waits_and_is_tried_again(desk: Desk, clock: ManualClock) -> None:
+async def test_failed_task_is_retried_after_a_delay(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     claim = await desk.claim()
     assert await desk.tasks.fail(claim, "out of luck", retry_in_seconds=30) is TaskState.READY
@@ -117,7 +117,7 @@ async def test_a_failed_task_waits_and_is_tried_again(desk: Desk, clock: ManualC
     assert again.token > claim.token
 
 
-async def test_after_its_last_attempt_a_task_is_dead_until_redriven(desk: Desk, clock: ManualClock) -> None:
+async def test_task_is_dead_after_its_last_attempt_until_redriven(desk: Desk, clock: ManualClock) -> None:
     task_id = await desk.enqueue()
     await desk.tasks.fail(await desk.claim(), "once", retry_in_seconds=0)
     last = await desk.claim()
@@ -134,12 +134,12 @@ async def test_after_its_last_attempt_a_task_is_dead_until_redriven(desk: Desk, 
         await desk.tasks.redrive(task_id)
 
 
-async def test_a_failure_that_cannot_pass_is_dead_at_once(desk: Desk) -> None:
+async def test_permanent_failure_makes_a_task_dead(desk: Desk) -> None:
     await desk.enqueue()
     assert await desk.tasks.fail(await desk.claim(), "never", retry=False) is TaskState.DEAD
 
 
-async def test_without_a_given_delay_a_failure_backs_off(desk: Desk, clock: ManualClock) -> None:
+async def test_failures_back_off_by_default(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     claim = await desk.claim()
     await desk.tasks.fail(claim, "busy")
@@ -147,7 +147,7 @@ async def test_without_a_given_delay_a_failure_backs_off(desk: Desk, clock: Manu
     assert clock.now_ms() + 500 <= task.due_ms <= clock.now_ms() + 1000
 
 
-async def test_redriving_beside_a_new_task_with_its_key_is_refused(desk: Desk) -> None:
+async def test_redrive_beside_an_open_task_with_the_same_key_is_rejected(desk: Desk) -> None:
     task_id = await desk.enqueue(dedupe="x")
     await desk.tasks.fail(await desk.claim(), "never", retry=False)
     await desk.enqueue(dedupe="x")
@@ -155,7 +155,7 @@ async def test_redriving_beside_a_new_task_with_its_key_is_refused(desk: Desk) -
         await desk.tasks.redrive(task_id)
 
 
-async def test_the_claim_of_a_vanished_worker_goes_to_another_who_fences_it(desk: Desk, clock: ManualClock) -> None:
+async def test_expired_claim_is_taken_over_and_fenced(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     lost = await desk.claim("vanished")
     clock.advance(10)
@@ -170,7 +170,7 @@ async def test_the_claim_of_a_vanished_worker_goes_to_another_who_fences_it(desk
     await desk.complete(found)
 
 
-async def test_a_fenced_completion_takes_its_effects_with_it(desk: Desk, clock: ManualClock) -> None:
+async def test_fenced_completion_rolls_back_its_transaction(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     lost = await desk.claim("vanished")
     clock.advance(10)
@@ -185,7 +185,7 @@ async def test_a_fenced_completion_takes_its_effects_with_it(desk: Desk, clock: 
     assert await desk.tasks.claim(["effect"], "w", 10) == []
 
 
-async def test_a_heartbeat_keeps_the_claim(desk: Desk, clock: ManualClock) -> None:
+async def test_heartbeat_extends_the_claim(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     claim = await desk.claim()
     for _ in range(5):
@@ -195,7 +195,7 @@ async def test_a_heartbeat_keeps_the_claim(desk: Desk, clock: ManualClock) -> No
     await desk.complete(claim)
 
 
-async def test_a_task_whose_workers_keep_vanishing_is_dead_and_others_are_still_found(
+async def test_task_with_repeatedly_expired_claims_is_dead_and_others_are_claimed(
     desk: Desk, clock: ManualClock
 ) -> None:
     poison = await desk.enqueue()
@@ -209,7 +209,7 @@ async def test_a_task_whose_workers_keep_vanishing_is_dead_and_others_are_still_
     assert (dead.id, dead.outcome) == (poison, b"the worker vanished")
 
 
-async def test_many_workers_that_ask_at_once_share_the_tasks(desk: Desk) -> None:
+async def test_concurrent_workers_share_the_tasks(desk: Desk) -> None:
     expected = {await desk.enqueue() for _ in range(24)}
     claims: list[int] = []
 
@@ -222,7 +222,7 @@ async def test_many_workers_that_ask_at_once_share_the_tasks(desk: Desk) -> None
     assert len(claims) == len(expected)
 
 
-async def test_a_task_with_an_outcome_is_kept_until_forgotten(desk: Desk, clock: ManualClock) -> None:
+async def test_done_task_with_an_outcome_is_kept_until_forgotten(desk: Desk, clock: ManualClock) -> None:
     task_id = await desk.enqueue()
     await desk.complete(await desk.claim(), b"saved 3 GiB")
     done = await desk.tasks.find(desk.store, task_id)
@@ -245,7 +245,7 @@ async def test_inspection_pages_by_id(desk: Desk) -> None:
     assert [task.id for task in of_kind] == [ids[0], ids[2]]
 
 
-async def test_a_new_task_wakes_those_who_wait(desk: Desk) -> None:
+async def test_new_task_wakes_waiters(desk: Desk) -> None:
     waiting = asyncio.create_task(desk.tasks.wait_for_work(["k"], 60))
     await asyncio.sleep(0)
     await desk.enqueue()
@@ -254,7 +254,7 @@ async def test_a_new_task_wakes_those_who_wait(desk: Desk) -> None:
     assert not await desk.tasks.wait_for_work(["k"], 0.01)
 
 
-async def test_adding_tells_whether_the_task_is_new(desk: Desk) -> None:
+async def test_add_returns_whether_the_task_is_new(desk: Desk) -> None:
     async def work(tx: Transaction) -> list[tuple[int, bool]]:
         return [await desk.tasks.add(tx, "k", b"", dedupe="x") for _ in range(2)]
 
@@ -262,9 +262,7 @@ async def test_adding_tells_whether_the_task_is_new(desk: Desk) -> None:
     assert (first == second, is_new, is_newer) == (True, True, False)
 
 
-async def test_a_task_that_nobody_has_begun_can_be_revised_and_only_brought_forward(
-    desk: Desk, clock: ManualClock
-) -> None:
+async def test_unclaimed_task_can_be_revised_and_only_brought_forward(desk: Desk, clock: ManualClock) -> None:
     task_id = await desk.enqueue(b"old", run_at_ms=clock.now_ms() + 1000)
 
     async def revise(payload: bytes, run_at_ms: int) -> bool:
@@ -278,11 +276,11 @@ async def test_a_task_that_nobody_has_begun_can_be_revised_and_only_brought_forw
     assert claim.task.payload == b"newer"
     assert not await revise(b"late", clock.now_ms())
     await desk.tasks.fail(claim, "busy", retry_in_seconds=0)
-    # Somebody has begun it once: what is to be tried again is what was tried.
+    # A task that was attempted once is retried unchanged.
     assert not await revise(b"later", clock.now_ms())
 
 
-async def test_a_task_that_waits_can_be_taken_back_and_one_under_way_not(desk: Desk) -> None:
+async def test_ready_task_can_be_withdrawn_and_a_claimed_one_cannot(desk: Desk) -> None:
     task_id = await desk.enqueue()
 
     async def withdraw() -> bool:
@@ -297,9 +295,7 @@ async def test_a_task_that_waits_can_be_taken_back_and_one_under_way_not(desk: D
         await desk.tasks.find(desk.store, task_id)
 
 
-async def test_a_claim_commits_with_the_rest_of_its_transaction_and_tells_what_was_given_up(
-    desk: Desk, clock: ManualClock
-) -> None:
+async def test_claim_commits_with_its_transaction_and_returns_dead_tasks(desk: Desk, clock: ManualClock) -> None:
     poison = await desk.enqueue()
     for _ in range(2):
         await desk.claim()
@@ -321,7 +317,7 @@ async def test_a_claim_commits_with_the_rest_of_its_transaction_and_tells_what_w
     assert taken.given_up == [await desk.tasks.find(desk.store, poison)]
 
 
-async def test_a_claim_is_found_again_by_its_token_while_it_holds(desk: Desk, clock: ManualClock) -> None:
+async def test_claim_is_found_by_its_token_while_valid(desk: Desk, clock: ManualClock) -> None:
     await desk.enqueue()
     lost = await desk.claim()
     assert await desk.tasks.held(desk.store, lost.task.id, lost.token) == lost
@@ -337,7 +333,7 @@ async def test_a_claim_is_found_again_by_its_token_while_it_holds(desk: Desk, cl
         await desk.tasks.held(desk.store, 10**6, 1)
 
 
-async def test_tasks_of_some_kinds_are_listed_by_id_in_any_state(desk: Desk) -> None:
+async def test_tasks_are_listed_by_kind_and_state_in_id_order(desk: Desk) -> None:
     ids = [await desk.enqueue(kind=kind) for kind in ("k", "other", "k", "third")]
     await desk.complete(await desk.claim(), b"done")
     found = await desk.tasks.of_kinds(desk.store, ["k", "third"])
@@ -349,7 +345,7 @@ async def test_tasks_of_some_kinds_are_listed_by_id_in_any_state(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("count", [0, 1, 64, 65])
-async def test_open_tasks_are_found_by_any_number_of_keys(desk: Desk, count: int) -> None:
+async def test_open_tasks_are_found_by_dedupe_keys(desk: Desk, count: int) -> None:
     keys = [f"key-{number}" for number in range(count)]
     for key in keys[::3]:
         await desk.enqueue(dedupe=key)
@@ -363,13 +359,13 @@ async def test_open_tasks_are_found_by_any_number_of_keys(desk: Desk, count: int
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))
-def test_delays_grow_to_five_minutes_and_never_below_half_a_second(attempts: int, chance: float) -> None:
+def test_backoff_is_between_half_a_second_and_five_minutes(attempts: int, chance: float) -> None:
     delay = retry_delay_seconds(attempts, chance)
     assert 0.5 <= delay <= 300
     assert delay <= retry_delay_seconds(attempts + 1, chance)
 
 
-async def test_an_open_task_can_be_taken_over_before_its_lease_ends(desk: Desk) -> None:
+async def test_open_task_can_be_taken_over_before_its_lease_ends(desk: Desk) -> None:
     task_id = await desk.enqueue()
 
     async def take_over(tx: Transaction) -> TaskLease:

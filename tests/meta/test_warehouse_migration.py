@@ -1,4 +1,4 @@
-"""The schema's step to warehouses with an identity of their own, from a store that was in use before."""
+"""The migration to catalogs with their own ids, from a store with data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS: Sequence[str] = (
     "INSERT INTO grants (role, securable, privilege, namespace, granted_ms) VALUES (7, 'namespace 5 a', 12, 1, 1)",
     "INSERT INTO grants (role, securable, privilege, entry, granted_ms) VALUES (7, 'entry e', 12, 'e', 1)",
 )
-"""Buckets whose numbers are not those that a new table would give; in one of them something of every kind."""
+"""Buckets with non-consecutive numbers, one of them with rows of every kind."""
 
 REFERRING = {
     "namespaces": "warehouse",
@@ -57,7 +57,7 @@ async def run(store: MetaStore, *statements: str) -> None:
 
 
 async def counts(store: MetaStore) -> dict[str, list[tuple[Value, ...]]]:
-    """What refers to which warehouse."""
+    """The catalogs that rows refer to."""
     return {
         table: await store.rows(f"SELECT {column}, count(*) FROM {table} GROUP BY 1 ORDER BY 1")
         for table, column in REFERRING.items()
@@ -66,7 +66,7 @@ async def counts(store: MetaStore) -> dict[str, list[tuple[Value, ...]]]:
 
 @pytest.fixture
 async def old(address: str) -> AsyncIterator[MetaStore]:
-    """A store of the release before, in use."""
+    """A store of the previous release, with data."""
     store = await open_store(address)
     await migrate(store, [step for step in product_migrations() if step.version <= BEFORE])
     await run(store, *ROWS)
@@ -74,7 +74,7 @@ async def old(address: str) -> AsyncIterator[MetaStore]:
     await store.close()
 
 
-async def test_table_buckets_are_warehouses_under_their_numbers(old: MetaStore) -> None:
+async def test_table_buckets_become_catalogs_with_their_numbers(old: MetaStore) -> None:
     before = await counts(old)
     grants = await old.rows("SELECT role, securable, privilege, namespace, entry FROM grants ORDER BY securable")
     await migrate(old)
@@ -100,7 +100,7 @@ async def test_table_buckets_are_warehouses_under_their_numbers(old: MetaStore) 
     assert await old.row("SELECT count(*) FROM entry_commits") == (1,)
 
 
-async def test_new_warehouse_gets_a_number_that_none_had(old: MetaStore) -> None:
+async def test_new_catalog_gets_an_unused_number(old: MetaStore) -> None:
     await migrate(old)
     await run(old, "DELETE FROM warehouses WHERE id = 9")
 
@@ -115,7 +115,7 @@ async def test_new_warehouse_gets_a_number_that_none_had(old: MetaStore) -> None
     assert await old.transact(work) > 9
 
 
-async def test_what_refers_to_a_warehouse_goes_with_it_and_it_goes_with_its_bucket(old: MetaStore) -> None:
+async def test_rows_of_a_catalog_are_deleted_with_it_and_with_its_bucket(old: MetaStore) -> None:
     await migrate(old)
     with pytest.raises(Exception, match=r"(?i)foreign key"):
         await run(old, "INSERT INTO maintenance_defaults (warehouse, background, config) VALUES (3, 1, '')")

@@ -2,7 +2,7 @@
 
     python -m tests.meta.writer_process ADDRESS WORKER TASKS ADDITIONS
 
-Each task makes that many additions, read and write apart, and notes each of them in a row of its own.
+Each task makes that many additions as separate reads and writes, and records each in a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TABLES = (
 
 
 async def add_one(store: MetaStore, addition: str) -> None:
-    """Read the total, write it back greater by one, and note that."""
+    """Increment the total, and record the addition."""
 
     async def work(tx: Transaction) -> None:
         found = await tx.row("SELECT total FROM counter WHERE id = 1")
@@ -38,7 +38,7 @@ async def add_one(store: MetaStore, addition: str) -> None:
 
 
 async def main(address: str, worker: str, tasks: int, additions: int) -> None:
-    """Add and tell."""
+    """Add, and print acknowledged additions."""
     store = await open_store(address)
 
     async def add_some(task: int) -> None:

@@ -30,7 +30,7 @@ async def http() -> AsyncIterator[AsyncHttpClient]:
     await connections.close()
 
 
-async def test_a_connection_is_used_for_one_request_after_the_other(http: AsyncHttpClient) -> None:
+async def test_connection_is_reused_sequentially(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         for number in range(5):
             answer = await http(post(server, b"%d" % number))
@@ -42,7 +42,7 @@ async def test_a_connection_is_used_for_one_request_after_the_other(http: AsyncH
         assert "X-One: 1\r\n" in head
 
 
-async def test_requests_at_the_same_time_have_connections_of_their_own(http: AsyncHttpClient) -> None:
+async def test_concurrent_requests_use_separate_connections(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         await asyncio.gather(*(http(post(server)) for _ in range(4)))
         assert server.connections == 4
@@ -50,7 +50,7 @@ async def test_requests_at_the_same_time_have_connections_of_their_own(http: Asy
         assert server.connections == 4
 
 
-async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: AsyncHttpClient) -> None:
+async def test_kept_connection_closed_by_the_server_is_not_a_failure(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.hangs_up = True
         for _ in range(3):
@@ -58,7 +58,7 @@ async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: 
         assert len(server.bodies) == 3
 
 
-async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: AsyncHttpClient) -> None:
+async def test_new_connection_closed_by_the_server_is_a_failure(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: None
         with pytest.raises(Unavailable, match="path=/events reason=EOFError"):
@@ -75,7 +75,7 @@ async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: A
         (b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno", b"no"),
     ],
 )
-async def test_answers_end_as_they_may(http: AsyncHttpClient, answer: bytes, body: bytes) -> None:
+async def test_response_ends_by_length_chunks_or_close(http: AsyncHttpClient, answer: bytes, body: bytes) -> None:
     async with raw_server() as server:
         server.answer = lambda head: answer
         for _ in range(2):
@@ -90,7 +90,7 @@ async def test_answers_end_as_they_may(http: AsyncHttpClient, answer: bytes, bod
         b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000,
     ],
 )
-async def test_answers_that_are_none_are_failures(http: AsyncHttpClient, answer: bytes) -> None:
+async def test_invalid_responses_are_failures(http: AsyncHttpClient, answer: bytes) -> None:
     async with raw_server() as server:
         server.answer = lambda head: answer
         with pytest.raises(Unavailable):
@@ -99,21 +99,21 @@ async def test_answers_that_are_none_are_failures(http: AsyncHttpClient, answer:
         assert (await http(post(server))).status == 200
 
 
-async def test_the_head_of_something_has_no_body(http: AsyncHttpClient) -> None:
+async def test_head_response_has_no_body(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n"
         answer = await http(HttpRequest("HEAD", server.url(), {}, b"", 30))
         assert (answer.status, answer.body) == (404, b"")
 
 
-async def test_who_says_nothing_is_not_waited_for_longer_than_agreed(http: AsyncHttpClient) -> None:
+async def test_silent_server_times_out(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
             await http(post(server, seconds=0.05))
 
 
-async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http: AsyncHttpClient) -> None:
+async def test_unreachable_server_is_unavailable_and_unsendable_request_is_reported(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         bad = HttpRequest("POST", server.url(), {"X-Bad": "a\r\nX-Evil: hunter2"}, b"", 5)
         with pytest.raises(InvalidSetting) as caught:
@@ -123,7 +123,7 @@ async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http:
         await http(post(server))
 
 
-async def test_nothing_is_sent_after_it_was_closed(http: AsyncHttpClient) -> None:
+async def test_closed_client_sends_nothing(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         await http(post(server))
         await http.close()
@@ -157,7 +157,7 @@ async def status(tls: TlsFiles, server: RawServer) -> int:
         await http.close()
 
 
-async def test_whom_no_authority_vouches_for_is_refused_unless_anybody_is_trusted(tmp_path: Path) -> None:
+async def test_untrusted_certificate_is_rejected_unless_verification_is_off(tmp_path: Path) -> None:
     own = a_certificate(tmp_path / "own")
     other = a_certificate(tmp_path / "other")
     async with raw_server(serving(own)) as server:
@@ -170,7 +170,7 @@ async def test_whom_no_authority_vouches_for_is_refused_unless_anybody_is_truste
             await status(TlsFiles(ca=str(tmp_path / "none.pem")), server)
 
 
-async def test_who_wants_to_see_a_certificate_is_shown_one(tmp_path: Path) -> None:
+async def test_client_certificate_is_presented(tmp_path: Path) -> None:
     own, mine = a_certificate(tmp_path / "own"), a_certificate(tmp_path / "mine")
     trusting = TlsFiles(ca=str(own.certificate))
     async with raw_server(serving(own, mine)) as server:
@@ -180,7 +180,7 @@ async def test_who_wants_to_see_a_certificate_is_shown_one(tmp_path: Path) -> No
             await status(trusting, server)
 
 
-async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path: Path) -> None:
+async def test_replaced_tls_files_are_used_by_the_next_connection(tmp_path: Path) -> None:
     old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
     trusted = tmp_path / "trusted.pem"
     shutil.copy(old.certificate, trusted)
@@ -201,19 +201,19 @@ async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path:
 
 @dataclasses.dataclass
 class Tunnels:
-    """A proxy that connects whoever asks, or answers that it does not."""
+    """A proxy that accepts CONNECT, or refuses it with a response."""
 
     refusal: bytes = b""
-    asked: list[bytes] = dataclasses.field(default_factory=list)
+    requests: list[bytes] = dataclasses.field(default_factory=list)
     port: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        self.requests.append(await reader.readuntil(b"\r\n\r\n"))
         if self.refusal:
             writer.write(self.refusal)
             writer.close()
             return
-        host, _, port = self.asked[-1].split()[1].decode().rpartition(":")
+        host, _, port = self.requests[-1].split()[1].decode().rpartition(":")
         there, onward = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await asyncio.gather(carry(reader, onward), carry(there, writer))
@@ -238,7 +238,7 @@ async def a_proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnels]:
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_a_proxy_connects_and_what_goes_through_it_is_secured(
+def test_tls_is_tunnelled_through_a_proxy(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = a_certificate(tmp_path / "own")
@@ -249,16 +249,16 @@ def test_a_proxy_connects_and_what_goes_through_it_is_secured(
             request = dataclasses.replace(post(server, scheme="https"), through_proxy=True)
             for _ in range(3):
                 assert (await http(request)).body == b"ok"
-            assert len(proxy.asked) == server.connections == 1
-            assert proxy.asked[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n".encode())
-            assert b"Proxy-Authorization: Basic " in proxy.asked[0]
+            assert len(proxy.requests) == server.connections == 1
+            assert proxy.requests[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n".encode())
+            assert b"Proxy-Authorization: Basic " in proxy.requests[0]
             await http.close()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(work())
 
 
-async def test_a_proxy_that_does_not_connect_is_told_of(http: AsyncHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refusal_by_the_proxy_is_reported(http: AsyncHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_proxy(monkeypatch) as proxy, raw_server() as server:
         proxy.refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
         with pytest.raises(Unavailable, match="the proxy refused the connection"):
@@ -266,10 +266,10 @@ async def test_a_proxy_that_does_not_connect_is_told_of(http: AsyncHttpClient, m
         assert not server.connections
 
 
-# -- what nobody asked for --------------------------------------------------------------------------------------
+# -- unexpected responses ---------------------------------------------------------------------------------------
 
 
-async def test_an_answer_too_many_is_nobodys(http: AsyncHttpClient) -> None:
+async def test_unrequested_response_is_discarded(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: OK + b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nX: 1\r\n\r\nno"
         for _ in range(2):
@@ -278,7 +278,7 @@ async def test_an_answer_too_many_is_nobodys(http: AsyncHttpClient) -> None:
         assert server.connections == 2
 
 
-async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: AsyncHttpClient) -> None:
+async def test_late_response_is_not_used_for_the_next_request(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
@@ -286,7 +286,7 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: AsyncHt
         server.answer = lambda head: OK
         assert (await http(post(server, seconds=0.2))).status == 200
         assert server.connections == 2
-        # Longer than the first was allowed: each has a time of its own.
+        # Longer than the first timeout: each request has its own.
         await asyncio.sleep(0.06)
         assert (await http(post(server))).status == 200
         assert server.connections == 2
@@ -295,7 +295,7 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: AsyncHt
 # -- bounds -----------------------------------------------------------------------------------------------------
 
 
-async def test_requests_beyond_the_bound_wait_for_their_turn_within_their_timeout() -> None:
+async def test_requests_above_the_limit_wait_within_their_timeout() -> None:
     http = AsyncHttpClient(max_concurrency=2)
     async with raw_server() as server:
         answers = await asyncio.gather(*(http(post(server)) for _ in range(6)))
@@ -306,14 +306,14 @@ async def test_requests_beyond_the_bound_wait_for_their_turn_within_their_timeou
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="TimeoutError") as waited:
             await http(post(server, seconds=0.05))
-        assert not waited.value.undecided  # it was never sent
+        assert not waited.value.undecided  # never sent
         assert all(isinstance(error, Unavailable) for error in await asyncio.gather(*silent, return_exceptions=True))
         server.answer = lambda head: OK
         assert (await http(post(server))).status == 200
     await http.close()
 
 
-async def test_without_resending_a_change_on_a_stale_connection_is_undecided() -> None:
+async def test_mutation_on_a_stale_connection_is_undecided_without_resending() -> None:
     http = AsyncHttpClient()
     async with raw_server() as server:
         assert (await http(post(server))).status == 200

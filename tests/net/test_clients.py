@@ -28,7 +28,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 @asynccontextmanager
 async def speaking(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that says what it likes; its URL."""
+    """Run a server with this handler; yields its URL."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -47,7 +47,7 @@ async def speaking(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIter
 
 
 def saying(response: bytes, *, keeps: bool = False) -> Serve:
-    """Answers one request with these bytes and hangs up, or all with the same where it keeps connections."""
+    """A handler that sends these bytes and closes the connection, or with `keeps` sends them to every request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readuntil(b"\r\n\r\n"):
@@ -60,7 +60,7 @@ def saying(response: bytes, *, keeps: bool = False) -> Serve:
 
 
 class Async:
-    """The async client, as other catalogs are spoken to with it: nothing is sent twice."""
+    """The async client without resending."""
 
     def __init__(self, tls: TlsFiles = TlsFiles()) -> None:  # noqa: B008  # frozen
         self._client = AsyncHttpClient(tls, max_concurrency=64)
@@ -69,8 +69,8 @@ class Async:
     async def send(self, request: HttpRequest) -> HttpResponse:
         return await self._client.send(request)
 
-    def knows_of_farewells(self) -> bool:
-        """Whether the end of every kept connection has arrived."""
+    def has_seen_closes(self) -> bool:
+        """Whether the client has seen the close of every kept connection."""
         return not any(kept.is_usable for idle in self._client._idle.values() for kept in idle)
 
     async def close(self) -> None:
@@ -87,7 +87,7 @@ class Sync:
     async def send(self, request: HttpRequest) -> HttpResponse:
         return await asyncio.to_thread(self._client.send, request)
 
-    def knows_of_farewells(self) -> bool:
+    def has_seen_closes(self) -> bool:
         kept = [one.sock for idle in self._client._idle.values() for one, _ in idle]
         return not any(_is_open(sock) for sock in kept)
 
@@ -117,7 +117,7 @@ def http(client: Client) -> Http:
     return client.http
 
 
-async def test_request_arrives_as_it_was_made(http: Http) -> None:
+async def test_request_is_sent_unchanged(http: Http) -> None:
     def script(asked: Asked) -> Answer:
         return Answer(201, json.dumps({"method": asked.method, "path": asked.path}).encode(), {"ETag": '"x"'})
 
@@ -147,7 +147,7 @@ async def test_host_header_of_a_signed_request_is_sent_once(http: Http) -> None:
     assert b"host: signed.example\r\n" in heads[0]
 
 
-async def test_connections_are_kept_and_used_again(http: Http) -> None:
+async def test_connections_are_reused(http: Http) -> None:
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,7 +163,7 @@ async def test_connections_are_kept_and_used_again(http: Http) -> None:
         assert 1 < connections <= 4
 
 
-async def test_connection_that_the_other_side_has_closed_is_not_used(client: Client) -> None:
+async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> None:
     closed = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -179,9 +179,9 @@ async def test_connection_that_the_other_side_has_closed_is_not_used(client: Cli
             assert (await client.http(HttpRequest("POST", url, body=b"x"))).status == 200
             await closed.wait()
             closed.clear()
-            # The end of the connection is on its way to this side.
+            # The close may not have arrived yet.
             async with asyncio.timeout(10):
-                while not client.knows_of_farewells():
+                while not client.has_seen_closes():
                     await asyncio.sleep(0)
 
 
@@ -194,7 +194,7 @@ async def test_connection_that_the_other_side_has_closed_is_not_used(client: Cli
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
     ],
 )
-async def test_every_way_to_end_a_body_is_understood(http: Http, said: bytes) -> None:
+async def test_every_form_of_body_end_is_parsed(http: Http, said: bytes) -> None:
     async with speaking(saying(said)) as url:
         response = await http(HttpRequest("GET", url))
     assert (response.status, response.body) == (200, b"abcde")
@@ -210,7 +210,7 @@ async def test_every_way_to_end_a_body_is_understood(http: Http, said: bytes) ->
         ("DELETE", b"204 No Content"),
     ],
 )
-async def test_answers_without_a_body_do_not_wait_for_one(http: Http, method: str, head: bytes) -> None:
+async def test_responses_without_body_complete_at_once(http: Http, method: str, head: bytes) -> None:
     async with speaking(saying(b"HTTP/1.1 " + head + b"\r\n\r\n", keeps=True)) as url:
         for _ in range(2):
             assert (await http(HttpRequest(method, url))).body == b""
@@ -235,7 +235,7 @@ async def test_repeated_headers_are_joined(http: Http) -> None:
     ids=["nothing", "torn-head", "short-body", "torn-chunk", "upgrade", "no-http"],
 )
 @pytest.mark.parametrize(("method", "undecided"), [("GET", False), ("POST", True)])
-async def test_lost_answer_to_a_change_leaves_it_undecided(
+async def test_lost_response_to_a_mutation_is_undecided(
     make: Make, http: Http, said: bytes, method: str, undecided: bool
 ) -> None:
     if make is Sync and (b" 101 " in said or said.endswith(b"OK\r\n")):
@@ -247,7 +247,7 @@ async def test_lost_answer_to_a_change_leaves_it_undecided(
     assert "s3cret" not in str(lost.value)
 
 
-async def test_change_that_was_never_sent_is_decided(http: Http) -> None:
+async def test_unsent_mutation_is_decided(http: Http) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(Unavailable, match="ConnectionRefusedError") as refused:
@@ -255,7 +255,7 @@ async def test_change_that_was_never_sent_is_decided(http: Http) -> None:
     assert refused.value.undecided is False
 
 
-async def test_silence_ends(client: Client) -> None:
+async def test_request_times_out(client: Client) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -268,29 +268,29 @@ async def test_silence_ends(client: Client) -> None:
     assert silent.value.is_sent
 
 
-async def test_answers_past_the_limit_are_refused(http: Http) -> None:
+async def test_responses_above_the_limit_are_rejected(http: Http) -> None:
     with scripted_server(lambda _: Answer(200, b"x" * 1000)) as server:
         with pytest.raises(Unavailable, match="too long"):
             await http(HttpRequest("GET", server.url, max_response_bytes=999))
         assert (await http(HttpRequest("GET", server.url, max_response_bytes=1000))).status == 200
 
 
-async def test_redirects_are_answers(http: Http) -> None:
+async def test_redirects_are_not_followed(http: Http) -> None:
     with scripted_server(lambda _: Answer(307, headers={"Location": "http://169.254.169.254/"})) as server:
         assert (await http(HttpRequest("GET", server.url))).status == 307
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\r\n b", "a\0b", "ä\u20ac"])
-async def test_header_that_cannot_be_sent_is_refused_without_quoting_it(http: Http, value: str) -> None:
-    with pytest.raises(InvalidSetting) as refused:  # and nothing is connected to
+async def test_invalid_header_is_rejected_and_not_quoted(http: Http, value: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:  # and no connection is opened
         await http(HttpRequest("GET", "http://127.0.0.1:1/", {"authorization": value}))
     assert value not in repr(refused.value)
 
 
 @given(st.binary(max_size=400))
 @pytest.mark.parametrize("make", [Async, Sync], ids=["async", "sync"])
-async def test_noise_never_crashes(make: Make, noise: bytes) -> None:
+async def test_malformed_responses_are_failures(make: Make, noise: bytes) -> None:
     client = make()
     async with speaking(saying(noise)) as url:
         try:
@@ -302,7 +302,7 @@ async def test_noise_never_crashes(make: Make, noise: bytes) -> None:
     await client.close()
 
 
-async def test_certificate_that_no_trusted_authority_signed_is_refused(make: Make, tmp_path: Path) -> None:
+async def test_untrusted_certificate_is_rejected(make: Make, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.certificate, certificate.key)
@@ -317,21 +317,21 @@ async def test_certificate_that_no_trusted_authority_signed_is_refused(make: Mak
 
 
 async def test_cancelled_request_closes_its_connection() -> None:
-    """Of the async client: its response would be taken for that of the next request."""
-    asked, ended = asyncio.Event(), asyncio.Event()
+    """Async client: otherwise its response would be read as that of the next request."""
+    requested, ended = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        asked.set()
+        requested.set()
         await reader.read()
         ended.set()
 
     client = AsyncHttpClient(max_concurrency=1)
     async with speaking(serve) as url:
-        for _ in range(2):  # the second has its turn, too
+        for _ in range(2):  # the limit of one is free again
             task = asyncio.create_task(client(HttpRequest("GET", url)))
-            await asked.wait()
-            asked.clear()
+            await requested.wait()
+            requested.clear()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -342,17 +342,17 @@ async def test_cancelled_request_closes_its_connection() -> None:
     await client.close()
 
 
-async def test_nothing_is_open_after_the_end() -> None:
-    """Of the async client: neither what was idle, nor what was in use then and came to its end later."""
+async def test_close_closes_all_connections() -> None:
+    """Async client: idle connections, and those in use after their response."""
     begun, ended = 0, 0
-    asked, go_on = asyncio.Event(), asyncio.Event()
+    requested, go_on = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal begun, ended
         begun += 1
         while head := await reader.readline():
             if head == b"GET /slow HTTP/1.1\r\n":
-                asked.set()
+                requested.set()
                 await go_on.wait()
             while await reader.readline() != b"\r\n":
                 pass
@@ -364,7 +364,7 @@ async def test_nothing_is_open_after_the_end() -> None:
     async with speaking(serve) as url:
         await asyncio.gather(*(http(HttpRequest("GET", url)) for _ in range(3)))
         slow = asyncio.create_task(http(HttpRequest("GET", f"{url}/slow")))
-        await asked.wait()
+        await requested.wait()
         unused = [kept for idle in http._idle.values() for kept in idle]
         assert unused
         await http.close()

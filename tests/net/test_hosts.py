@@ -26,7 +26,7 @@ def allowed(patterns: list[str]) -> AllowedHosts:
         (["[::1]"], "http://[::1]:9000"),
     ],
 )
-def test_hosts_that_are_named_may_be_spoken_to(patterns: list[str], uri: str) -> None:
+def test_listed_hosts_are_allowed(patterns: list[str], uri: str) -> None:
     allowed(patterns).check(uri)
 
 
@@ -46,13 +46,13 @@ def test_hosts_that_are_named_may_be_spoken_to(patterns: list[str], uri: str) ->
         (["[::1]:9000"], "http://[::1]:9001"),
     ],
 )
-def test_all_others_may_not(patterns: list[str], uri: str) -> None:
+def test_unlisted_hosts_are_rejected(patterns: list[str], uri: str) -> None:
     with pytest.raises(InvalidInput, match=r"federation\.hosts"):
         allowed(patterns).check(uri)
 
 
 @given(st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1), st.integers(1, 65535))
-def test_host_is_allowed_exactly_by_its_own_name(host: str, port: int) -> None:
+def test_host_matches_its_exact_name_only(host: str, port: int) -> None:
     uri = f"http://{host}.test:{port}/x"
     allowed([f"{host}.test"]).check(uri)
     allowed([f"{host}.test:{port}"]).check(uri)

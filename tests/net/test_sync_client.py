@@ -1,4 +1,4 @@
-"""What only the sync client does; the rest is in `test_clients`."""
+"""Behavior of the sync client only; for both clients see `test_clients`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from lakebed.net.sync_client import SyncHttpClient, threaded_http
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 
-async def test_endless_answer_is_unavailable() -> None:
+async def test_endless_response_is_unavailable() -> None:
     endless = Answer(200, b"x" * (MAX_RESPONSE_BYTES + 1))
     with scripted_server(lambda _: endless) as server, pytest.raises(Unavailable):
         await threaded_http()(HttpRequest("GET", server.url))
 
 
-async def test_header_with_a_line_break_is_not_sent_and_not_shown() -> None:
+async def test_header_with_a_line_break_is_not_sent_or_quoted() -> None:
     with scripted_server(lambda _: Answer(200)) as server, pytest.raises(InvalidSetting) as refused:
         await threaded_http()(HttpRequest("GET", server.url, {"X-Token": "hidden\r\nX-Evil: 1"}))
     assert server.asked == []
     assert "hidden" not in repr(refused.value)
 
 
-async def test_proxy_is_used_for_tls_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_is_used_only_for_tls_and_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted_server(lambda _: Answer(200)) as metadata, socket.create_server(("127.0.0.1", 0)) as proxy:
         monkeypatch.setenv("https_proxy", f"http://me:pass%40word@127.0.0.1:{proxy.getsockname()[1]}")
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
         assert (await threaded_http()(HttpRequest("GET", metadata.url))).status == 200
         request = HttpRequest("POST", "https://sts.invalid/", timeout_seconds=0.05, through_proxy=True)
-        with pytest.raises(Unavailable):  # the proxy takes the connection and says nothing
+        with pytest.raises(Unavailable):  # the proxy accepts the connection and stays silent
             await threaded_http()(request)
         accepted, _ = proxy.accept()
         with accepted:
@@ -49,7 +49,7 @@ def test_threads_share_a_client() -> None:
 
     def script(asked: Asked) -> Answer:
         if next(numbers) < 4:
-            barrier.wait(10)  # four at once, or none is answered
+            barrier.wait(10)  # responds only to four concurrent requests
         return Answer(200, asked.path.encode())
 
     client = SyncHttpClient(max_idle=2)
@@ -71,7 +71,7 @@ def test_threads_share_a_client() -> None:
     assert len(found) == 40
 
 
-def test_body_is_streamed_and_the_connection_used_again() -> None:
+def test_streamed_body_allows_connection_reuse() -> None:
     body = bytes(range(256)) * 4096
     client = SyncHttpClient(max_idle=1)
     with scripted_server(lambda _: Answer(200, body, {"Retry-After": "7"})) as server:
@@ -91,7 +91,7 @@ def test_leaving_a_stream_early_closes_its_connection() -> None:
         assert not any(client._idle.values())
 
 
-def test_stream_that_ends_early_is_a_failure() -> None:
+def test_truncated_stream_is_a_failure() -> None:
     client = SyncHttpClient(max_idle=1)
     with (
         scripted_server(lambda _: Answer(200, b"half", claimed_length=10)) as server,
@@ -103,7 +103,7 @@ def test_stream_that_ends_early_is_a_failure() -> None:
     assert not any(client._idle.values())
 
 
-def test_what_failed_is_told_to_the_caller() -> None:
+def test_failure_is_raised_in_the_caller() -> None:
     client = SyncHttpClient(connect_timeout_seconds=0.5)
     with scripted_server(lambda _: Answer(200, b"long")) as server:
         with pytest.raises(HttpFailure) as long:

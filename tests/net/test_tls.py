@@ -16,7 +16,7 @@ def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path / "certificates")
 
 
-def test_files_that_can_be_used_are_taken(certificates: Certificates) -> None:
+def test_usable_files_are_accepted(certificates: Certificates) -> None:
     for files in (TlsFiles(), certificates.trusting, certificates.mutual):
         files.validate()
         context = files.context()
@@ -24,19 +24,19 @@ def test_files_that_can_be_used_are_taken(certificates: Certificates) -> None:
         assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
-def test_paths_are_absolute() -> None:
+def test_relative_paths_are_rejected() -> None:
     with pytest.raises(InvalidInput) as refused:
         TlsFiles(ca="ca.pem").validate()
     assert refused.value.argument == "tls_ca"
 
 
-def test_a_certificate_comes_with_its_key(certificates: Certificates) -> None:
+def test_certificate_requires_its_key(certificates: Certificates) -> None:
     with pytest.raises(InvalidInput) as refused:
         TlsFiles(cert=str(certificates.client.certificate)).validate()
     assert refused.value.argument == "tls_client_key"
 
 
-def test_a_key_of_another_certificate_is_refused(certificates: Certificates) -> None:
+def test_key_of_another_certificate_is_rejected(certificates: Certificates) -> None:
     files = TlsFiles(cert=str(certificates.client.certificate), key=str(certificates.server.key))
     with pytest.raises(InvalidInput):
         files.validate()
@@ -44,12 +44,12 @@ def test_a_key_of_another_certificate_is_refused(certificates: Certificates) -> 
         files.context()
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="nowhere"):
         TlsFiles(ca=str(tmp_path / "nowhere.pem")).validate()
 
 
-def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, certificates: Certificates) -> None:
+def test_encrypted_key_fails_without_a_prompt(tmp_path: Path, certificates: Certificates) -> None:
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_pem_private_key(certificates.client.key.read_bytes(), None)
@@ -65,13 +65,13 @@ def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, certificates:
         TlsFiles(cert=str(certificates.client.certificate), key=str(sealed)).context()
 
 
-def test_what_was_not_written_to_looks_untouched(certificates: Certificates) -> None:
+def test_unwritten_files_are_unchanged(certificates: Certificates) -> None:
     watch = TlsFileWatch(certificates.mutual)
     watch.remember()
     assert watch.check() is TlsFileState.UNTOUCHED
 
 
-def test_the_same_contents_written_again_are_the_same(certificates: Certificates) -> None:
+def test_rewritten_files_with_equal_contents_are_unchanged(certificates: Certificates) -> None:
     watch, path = TlsFileWatch(certificates.mutual), certificates.client.key
     watch.remember()
     path.write_bytes(path.read_bytes())
@@ -80,7 +80,7 @@ def test_the_same_contents_written_again_are_the_same(certificates: Certificates
     assert watch.check() is TlsFileState.UNTOUCHED
 
 
-def test_other_contents_are_told_once_a_write(certificates: Certificates) -> None:
+def test_changed_contents_are_reported_once(certificates: Certificates) -> None:
     watch, path = TlsFileWatch(certificates.mutual), certificates.client.key
     watch.remember()
     kept = path.read_bytes()
@@ -91,13 +91,13 @@ def test_other_contents_are_told_once_a_write(certificates: Certificates) -> Non
     assert watch.check() is TlsFileState.SAME
 
 
-def test_a_file_that_goes_away_is_a_change(certificates: Certificates) -> None:
+def test_removed_file_is_a_change(certificates: Certificates) -> None:
     watch = TlsFileWatch(certificates.mutual)
     watch.remember()
     certificates.client.key.unlink()
     assert watch.check() is TlsFileState.CHANGED
 
 
-def test_an_authority_of_the_same_name_makes_other_certificates(tmp_path: Path) -> None:
+def test_authorities_of_the_same_name_issue_different_certificates(tmp_path: Path) -> None:
     one, other = Authority(tmp_path / "one", "name"), Authority(tmp_path / "other", "name")
     assert one.issue("client").certificate.read_bytes() != other.issue("client").certificate.read_bytes()

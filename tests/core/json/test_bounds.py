@@ -27,7 +27,7 @@ def depth(document: Any) -> int:
 @given(DOCUMENTS)
 @example(["]", []])
 @example(['\\"]', {"[": [{}]}])
-def test_depth_is_that_of_the_document_whatever_its_strings_hold(document: Any) -> None:
+def test_depth_ignores_brackets_in_strings(document: Any) -> None:
     for text in (json.dumps(document), json.dumps(document, ensure_ascii=False, indent=1)):
         encoded = text.encode()
         check_json_bounds(encoded, max_depth=depth(document))
@@ -37,9 +37,9 @@ def test_depth_is_that_of_the_document_whatever_its_strings_hold(document: Any) 
 
 
 @pytest.mark.parametrize("text", [b"[" * 901, b'{"a":' * 901, b'"' + b"[" * 901, b"[" * 100_000 + b"]" * 100_000])
-def test_deep_text_is_refused_whether_it_is_json_or_not(text: bytes) -> None:
+def test_deep_nesting_is_rejected_also_in_invalid_json(text: bytes) -> None:
     if text.startswith(b'"'):
-        check_json_bounds(text)  # a string, which the parser refuses
+        check_json_bounds(text)  # a string, which the parser rejects
     else:
         with pytest.raises(InvalidInput, match="nested too deeply"):
             check_json_bounds(text)
@@ -54,6 +54,6 @@ def test_values_are_counted() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_refused_or_passed_on(noise: bytes) -> None:
+def test_any_bytes_are_checked_without_other_errors(noise: bytes) -> None:
     with contextlib.suppress(InvalidInput):
         check_json_bounds(noise, max_depth=3, max_values=20)

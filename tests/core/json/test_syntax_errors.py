@@ -18,10 +18,10 @@ from lakebed.core.json.syntax_errors import describe_json_error
         (b"{}", "valid JSON, but not of the expected structure"),
     ],
 )
-def test_a_fault_is_told_by_line_and_column(text: bytes, explained: str) -> None:
+def test_syntax_error_has_line_and_column(text: bytes, explained: str) -> None:
     assert describe_json_error(text) == explained
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_explained(text: bytes) -> None:
+def test_any_invalid_bytes_are_explained(text: bytes) -> None:
     assert describe_json_error(text)

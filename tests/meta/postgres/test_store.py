@@ -46,7 +46,7 @@ async def store(postgres_dsn: str) -> AsyncIterator[PostgresStore]:
 
 
 def _raising(code: str, attempts: list[int], *, times: int = 1000) -> Work[str]:
-    """A work whose statement fails as the server says with `code`, the first so many times."""
+    """A work whose first `times` runs fail with the SQLSTATE `code`."""
 
     async def work(tx: Transaction) -> str:
         attempts.append(1)
@@ -65,13 +65,13 @@ def _running(sql: str) -> Work[int]:
 
 
 @pytest.mark.parametrize("code", ["40001", "40P01"])
-async def test_a_work_that_was_interfered_with_runs_again(store: PostgresStore, code: str) -> None:
+async def test_serialization_failure_is_retried(store: PostgresStore, code: str) -> None:
     attempts: list[int] = []
     assert await store.transact(_raising(code, attempts, times=3)) == "done"
     assert len(attempts) == 4
 
 
-async def test_a_work_that_is_always_interfered_with_is_a_write_conflict(
+async def test_repeated_serialization_failures_are_a_write_conflict(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "_ATTEMPTS", 4)
@@ -81,7 +81,7 @@ async def test_a_work_that_is_always_interfered_with_is_a_write_conflict(
     assert len(attempts) == 4
 
 
-async def test_a_work_that_hides_the_interference_runs_again_all_the_same(store: PostgresStore) -> None:
+async def test_hidden_serialization_failure_is_retried(store: PostgresStore) -> None:
     attempts: list[int] = []
     inner = _raising("40001", attempts, times=1)
 
@@ -94,9 +94,9 @@ async def test_a_work_that_hides_the_interference_runs_again_all_the_same(store:
     assert await store.transact(work) == "done"
 
 
-async def test_a_key_taken_since_the_work_looked_is_an_interference(store: PostgresStore) -> None:
+async def test_duplicate_key_of_a_concurrent_insert_is_retried(store: PostgresStore) -> None:
     await store.transact(_running("CREATE TABLE kept (id TEXT PRIMARY KEY)"))
-    # Raised as the server raises it: which of its two errors a true race ends with is a matter of microseconds.
+    # Raised here, because a real race ends with either of two errors.
     violation = "RAISE unique_violation USING CONSTRAINT = 'kept_pkey', DETAIL = 'Key (id)=(one) already exists.'"
     attempts: list[int] = []
 
@@ -110,7 +110,7 @@ async def test_a_key_taken_since_the_work_looked_is_an_interference(store: Postg
     assert len(attempts) == 2
 
 
-async def test_a_key_found_taken_twice_is_taken(store: PostgresStore) -> None:
+async def test_duplicate_key_in_the_retry_already_exists(store: PostgresStore) -> None:
     await store.transact(_running("CREATE TABLE kept (id TEXT PRIMARY KEY)"))
     await store.transact(_running("INSERT INTO kept VALUES ('one')"))
     attempts: list[int] = []
@@ -124,7 +124,7 @@ async def test_a_key_found_taken_twice_is_taken(store: PostgresStore) -> None:
     assert len(attempts) == 2
 
 
-async def test_another_key_found_taken_is_another_interference(store: PostgresStore) -> None:
+async def test_duplicate_of_another_key_is_retried_again(store: PostgresStore) -> None:
     await store.transact(_running("CREATE TABLE kept (id INTEGER PRIMARY KEY)"))
     await store.transact(_running("INSERT INTO kept VALUES (1), (2), (3)"))
     attempts: list[int] = []
@@ -137,24 +137,24 @@ async def test_another_key_found_taken_is_another_interference(store: PostgresSt
     assert [row[0] for row in await store.rows("SELECT id FROM kept ORDER BY id")] == [1, 2, 3, 4]
 
 
-async def test_on_commit_of_an_attempt_that_was_thrown_away_is_not_told(store: PostgresStore) -> None:
+async def test_on_commit_callbacks_of_failed_attempts_are_dropped(store: PostgresStore) -> None:
     attempts: list[int] = []
     inner = _raising("40001", attempts, times=2)
-    told: list[int] = []
+    committed: list[int] = []
 
     async def work(tx: Transaction) -> None:
         number = len(attempts)
-        tx.on_commit(lambda: told.append(number))
+        tx.on_commit(lambda: committed.append(number))
         await inner(tx)
 
     await store.transact(work)
-    assert told == [2]
+    assert committed == [2]
 
 
 @pytest.mark.parametrize(
     ("code", "kind"), [("53100", StorageFull), ("53300", Unavailable), ("57P01", Unavailable), ("57014", Unavailable)]
 )
-async def test_what_the_server_cannot_do_now_is_unavailable(
+async def test_transient_server_errors_are_unavailable(
     store: PostgresStore, code: str, kind: type[Unavailable]
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -162,27 +162,25 @@ async def test_what_the_server_cannot_do_now_is_unavailable(
     assert not raised.value.undecided
 
 
-async def test_a_mistake_in_a_statement_is_the_drivers_own_error(store: PostgresStore) -> None:
+async def test_statement_errors_are_not_translated(store: PostgresStore) -> None:
     with pytest.raises(asyncpg.UndefinedTableError):
         await store.row("SELECT id FROM nowhere")
     with pytest.raises(asyncpg.InterfaceError, match="expects 0 arguments"):
         await store.row("SELECT 1", 2)
 
 
-async def test_an_address_where_nobody_answers_is_unavailable_and_its_password_stays_hidden(tmp_path: Path) -> None:
+async def test_unreachable_database_is_unavailable_and_hides_the_password(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as raised:
         await PostgresStore.open(f"postgresql://user:hush@/db?host={tmp_path}", random=Random(7))
     assert "hush" not in str(raised.value)
 
 
-async def test_a_server_that_acknowledges_before_it_is_durable_is_refused(postgres_dsn: str) -> None:
+async def test_synchronous_commit_off_is_rejected(postgres_dsn: str) -> None:
     with pytest.raises(InvalidSetting, match="synchronous_commit"):
         await PostgresStore.open(f"{postgres_dsn}&synchronous_commit=off", random=Random(7))
 
 
-async def test_an_event_waits_for_the_one_that_took_its_number_before_it(
-    store: PostgresStore, postgres_dsn: str
-) -> None:
+async def test_events_commit_in_the_order_of_their_numbers(store: PostgresStore, postgres_dsn: str) -> None:
     await migrate(store, product_migrations())
     outbox = Outbox(store)
 
@@ -219,7 +217,7 @@ async def test_an_event_waits_for_the_one_that_took_its_number_before_it(
 
 
 class Wire:
-    """Stands between a client and the server, and cuts the connection when the client says COMMIT."""
+    """A proxy that closes the connection when the client sends COMMIT."""
 
     def __init__(self, server: Path, folder: Path, *, passes_commit_on: bool) -> None:
         self._server = server
@@ -254,7 +252,7 @@ class Wire:
             if not is_cut or self._passes_commit_on:
                 requests.write(sent)
         if is_cut and self._passes_commit_on:
-            await answering  # the commit happened, its answer stays here
+            await answering  # the server commits, but its response is dropped
         answering.cancel()
         for end in (requests, answers):
             end.close()
@@ -262,7 +260,7 @@ class Wire:
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_it_is_undecided(
+async def test_lost_commit_response_is_undecided(
     postgres_server: PostgresServer, postgres_dsn: str, store: PostgresStore, tmp_path: Path, happened: bool
 ) -> None:
     async def create(tx: Transaction) -> None:
@@ -287,9 +285,7 @@ async def test_when_the_answer_to_a_commit_is_lost_the_caller_is_told_that_it_is
     assert await store.row("SELECT count(*) FROM items") == (1 + int(happened),)
 
 
-async def test_a_commit_is_acknowledged_only_after_it_was_flushed(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commit_is_acknowledged_after_the_flush(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     may_flush = asyncio.Event()
     flush = store._flush.wait
 
@@ -313,7 +309,7 @@ async def test_a_commit_is_acknowledged_only_after_it_was_flushed(
     await caller
 
 
-async def test_commits_do_not_wait_for_the_disk_themselves_and_flushes_do(store: PostgresStore) -> None:
+async def test_flush_waits_for_the_disk_instead_of_the_commit(store: PostgresStore) -> None:
     async def work(tx: Transaction) -> tuple[object, ...] | None:
         return await tx.row("SELECT current_setting('synchronous_commit')")
 
@@ -326,7 +322,7 @@ async def test_commits_do_not_wait_for_the_disk_themselves_and_flushes_do(store:
     ) == (True,)
 
 
-async def test_flushes_asked_for_while_one_is_under_way_share_the_next() -> None:
+async def test_flushes_requested_during_a_flush_share_the_next() -> None:
     class Pool:
         def __init__(self) -> None:
             self.flushes = 0
@@ -347,9 +343,7 @@ async def test_flushes_asked_for_while_one_is_under_way_share_the_next() -> None
     assert pool.flushes == 2
 
 
-async def test_a_flush_that_fails_leaves_the_caller_undecided(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_flush_is_undecided(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail() -> None:
         raise ConnectionResetError("gone")
 
@@ -363,7 +357,7 @@ async def test_a_flush_that_fails_leaves_the_caller_undecided(
     assert raised.value.undecided
 
 
-async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behind(postgres_dsn: str) -> None:
+async def test_cancelled_caller_leaves_no_open_transaction(postgres_dsn: str) -> None:
     store = await PostgresStore.open(postgres_dsn, connections=1, random=Random(7))
     running = asyncio.Event()
 
@@ -386,7 +380,7 @@ async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behin
 
 
 @pytest.mark.parametrize("has_heard", [False, True], ids=["at once", "once it has heard of it"])
-async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_for_a_time(
+async def test_paused_server_blocks_others_for_a_limited_time(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, has_heard: bool
 ) -> None:
     monkeypatch.setattr(store_module, "_IDLE_SECONDS", 1)
@@ -399,7 +393,7 @@ async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_fo
     async def work(tx: Transaction) -> None:
         await tx.run("UPDATE held SET n = 2")
         has_changed.set()
-        await goes_on.wait()  # it does not run: its process is stopped
+        await goes_on.wait()  # its process is stopped
         await tx.run("UPDATE held SET n = 3")
 
     pausing = asyncio.create_task(paused.transact(work))
@@ -415,11 +409,11 @@ async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_fo
     await other.close()
 
 
-def test_the_rows_of_a_paused_server_are_free_before_its_lease_is_over() -> None:
+def test_row_locks_of_a_paused_server_end_before_its_lease() -> None:
     assert StreamsSettings().lease > store_module._IDLE_SECONDS
 
 
-async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_dsn: str) -> None:
+async def test_cancelled_reader_leaves_no_state(postgres_dsn: str) -> None:
     store = await PostgresStore.open(postgres_dsn, connections=1, random=Random(7))
 
     async def work(tx: Transaction) -> int:
@@ -428,7 +422,7 @@ async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_d
 
     try:
         for number in range(200):
-            # Not asked before: the moment between its preparation and its execution is among those.
+            # A new statement, so that cancellation between preparation and execution is covered.
             reading = asyncio.create_task(store.row(f"SELECT {number}"))
             await asyncio.sleep(number / 200_000)
             reading.cancel()
@@ -438,7 +432,7 @@ async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_d
         await store.close()
 
 
-async def test_a_role_without_privileges_can_flush(
+async def test_unprivileged_role_can_flush(
     postgres_server: PostgresServer, postgres_dsn: str, store: PostgresStore
 ) -> None:
     role = f"role_{uuid.uuid4().hex}"
@@ -449,9 +443,7 @@ async def test_a_role_without_privileges_can_flush(
     await plain.close()
 
 
-async def test_who_starts_while_another_creates_the_first_table_waits_for_it(
-    store: PostgresStore, postgres_dsn: str
-) -> None:
+async def test_server_waits_for_another_that_creates_the_first_table(store: PostgresStore, postgres_dsn: str) -> None:
     step = Migration(1, "first", "CREATE TABLE one (id {bigint})")
     first = await asyncpg.connect(postgres_dsn)
     async with asyncio.timeout(60):
@@ -465,7 +457,7 @@ async def test_who_starts_while_another_creates_the_first_table_waits_for_it(
     await first.close()
 
 
-async def test_a_text_with_a_nul_is_refused_as_the_caller_s_mistake(store: PostgresStore) -> None:
+async def test_text_with_nul_is_invalid_input(store: PostgresStore) -> None:
     with pytest.raises(InvalidInput, match="cannot be stored"):
         await store.row("SELECT 1 WHERE ? = 'a'", "a\0")
     with pytest.raises(InvalidInput):

@@ -14,7 +14,7 @@ from tests.meta.stores import until
 
 
 class Writer:
-    """A connection that commits and knows how long the log is."""
+    """A connection that commits and reports the length of the WAL."""
 
     def __init__(self, path: Path) -> None:
         self.connection = connect(path)
@@ -56,7 +56,7 @@ async def _finish(checkpointer: Checkpointer) -> None:
     await until(lambda: not checkpointer.is_running)
 
 
-async def test_past_the_first_size_the_log_is_copied_and_then_used_from_its_start(path: Path, writer: Writer) -> None:
+async def test_passive_checkpoint_copies_the_wal_which_then_restarts(path: Path, writer: Writer) -> None:
     checkpointer = _small(path)
     writer.commit(20)
     checkpointer.log_has(writer.log_pages)
@@ -66,12 +66,12 @@ async def test_past_the_first_size_the_log_is_copied_and_then_used_from_its_star
     checkpointer.close()
 
 
-async def test_past_the_second_size_the_log_starts_over_though_copying_never_caught_up(
+async def test_large_wal_restarts_although_passive_checkpoints_lag(
     path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpointer = _small(path)
     writer.commit(80)
-    # Steady writing keeps a passive checkpoint from reaching the end of the log; so does a read of an older state.
+    # Steady writes, like long reads, keep a passive checkpoint from reaching the end of the WAL.
     reader = connect(path)
     cursor = reader.execute("SELECT id FROM items")
     cursor.fetchone()
@@ -94,7 +94,7 @@ async def test_past_the_second_size_the_log_starts_over_though_copying_never_cau
     checkpointer.close()
 
 
-async def test_a_long_read_keeps_the_log_and_the_next_try_waits_for_more_of_it(path: Path, writer: Writer) -> None:
+async def test_long_read_delays_the_wal_restart(path: Path, writer: Writer) -> None:
     checkpointer = _small(path)
     writer.commit(80)
     reader = connect(path)
@@ -117,7 +117,7 @@ async def test_a_long_read_keeps_the_log_and_the_next_try_waits_for_more_of_it(p
     checkpointer.close()
 
 
-async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, writer: Writer) -> None:
+async def test_only_one_process_runs_checkpoints(path: Path, writer: Writer) -> None:
     first, second = _small(path), _small(path)
     writer.commit(80)
     with first.exclusive() as has_duty:
@@ -134,7 +134,7 @@ async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, w
     second.close()
 
 
-async def test_a_failed_checkpoint_loses_nothing_and_is_tried_again(
+async def test_failed_checkpoint_is_retried_without_loss(
     path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     checkpointer = _small(path)
@@ -155,14 +155,14 @@ async def test_a_failed_checkpoint_loses_nothing_and_is_tried_again(
     checkpointer.close()
 
 
-def test_starting_over_empties_the_log_and_keeps_every_row(path: Path, writer: Writer) -> None:
+def test_wal_truncation_keeps_every_row(path: Path, writer: Writer) -> None:
     writer.commit(30)
     start_over(path)
     assert path.with_name("meta.db-wal").stat().st_size == 0
     assert writer.connection.execute("SELECT count(*) FROM items").fetchall() == [(30,)]
 
 
-def test_the_database_file_is_found_under_the_descriptor_that_sqlite_uses(path: Path) -> None:
+def test_database_descriptor_of_sqlite_is_found(path: Path) -> None:
     async def find() -> None:
         checkpointer = _small(path)
         checkpointer._sync_database()

@@ -28,7 +28,7 @@ async def store() -> AsyncIterator[SqliteStore]:
 
 
 class _Disk:
-    """What `statvfs` says of a disk."""
+    """The result of `statvfs`."""
 
     def __init__(self, free: int, size: int = 1 << 40) -> None:
         self.free = free
@@ -55,7 +55,7 @@ async def _remove(store: SqliteStore, key: int) -> None:
     await store.transact(work)
 
 
-async def test_row_is_refused_before_the_reserve_is_touched(
+async def test_row_is_rejected_before_the_reserve_is_used(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = _Disk(free=RESERVE_BYTES + (4 << 20))
@@ -71,7 +71,7 @@ async def test_row_is_refused_before_the_reserve_is_touched(
     await reserve.check(1)
 
 
-async def test_quarter_of_a_small_disk_is_enough_of_a_reserve(
+async def test_reserve_is_at_most_a_quarter_of_the_disk(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = _Disk(free=30 << 20, size=100 << 20)
@@ -82,9 +82,7 @@ async def test_quarter_of_a_small_disk_is_enough_of_a_reserve(
         await DiskReserve(store, tmp_path).check(1 << 20)
 
 
-async def test_space_that_removed_rows_left_is_used_again(
-    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_free_pages_are_reused(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await _add(store, 1, 8 << 20)
     monkeypatch.setattr(os, "statvfs", _Disk(free=0).statvfs)
     reserve = DiskReserve(store, tmp_path)
@@ -94,7 +92,7 @@ async def test_space_that_removed_rows_left_is_used_again(
     await reserve.check(1 << 20)
 
 
-async def test_disk_is_looked_at_once_a_mebibyte(
+async def test_disk_is_checked_once_per_mebibyte(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = _Disk(free=1 << 39)
@@ -105,7 +103,7 @@ async def test_disk_is_looked_at_once_a_mebibyte(
     assert disk.looks == 1 + 4
 
 
-async def test_work_that_lacks_space_does_not_take_others_of_its_batch_with_it(store: SqliteStore) -> None:
+async def test_storage_full_fails_only_works_that_need_space(store: SqliteStore) -> None:
     for key in range(10):
         await _add(store, key, 100)
     (pages,) = (await store.rows("PRAGMA page_count"))[0]

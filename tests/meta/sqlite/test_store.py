@@ -67,74 +67,70 @@ def _fill(ballast: Path) -> None:
 
 
 class Disk:
-    """Stands in for `os.fdatasync`: counts, waits or fails on demand."""
+    """Replaces `os.fdatasync`: counts, waits or fails on request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._real = os.fdatasync
         self._lock = threading.Lock()
         self.may_sync = threading.Event()
         self.may_sync.set()
-        self.asked = 0
+        self.calls = 0
         self.failures: list[OSError] = []
         monkeypatch.setattr(os, "fdatasync", self._sync)
 
     def _sync(self, descriptor: int) -> None:
         with self._lock:
-            self.asked += 1
+            self.calls += 1
         assert self.may_sync.wait(60)
         if self.failures:
             raise self.failures.pop()
         self._real(descriptor)
 
 
-async def test_a_commit_is_acknowledged_only_after_it_was_synced(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commit_is_acknowledged_after_the_sync(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.may_sync.clear()
     caller = asyncio.create_task(store.transact(_insert(1)))
-    await until(lambda: disk.asked == 1)
-    assert await _ids(store) == [1]  # the documented trade: visible a moment before it is durable
+    await until(lambda: disk.calls == 1)
+    assert await _ids(store) == [1]  # as documented: visible shortly before it is durable
     assert not caller.done()
     disk.may_sync.set()
     await caller
 
 
-async def test_commits_made_during_a_sync_share_the_next_one(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commits_during_a_sync_share_the_next(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.may_sync.clear()
     callers = [asyncio.create_task(store.transact(_insert(0)))]
-    await until(lambda: disk.asked == 1)
+    await until(lambda: disk.calls == 1)
     for number in range(1, 6):
         callers.append(asyncio.create_task(store.transact(_insert(number))))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert await _ids(store) == [0, 1, 2, 3, 4, 5]
-    assert disk.asked == 1
+    assert disk.calls == 1
     disk.may_sync.set()
     await asyncio.gather(*callers)
-    assert disk.asked == 2
+    assert disk.calls == 2
 
 
-async def test_sync_covers_what_was_visible_when_it_was_asked(
+async def test_sync_covers_everything_visible_at_its_request(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
     disk.may_sync.clear()
     caller = asyncio.create_task(store.transact(_insert(1)))
-    await until(lambda: disk.asked == 1)
+    await until(lambda: disk.calls == 1)
     teller = asyncio.create_task(store.sync())
     disk.may_sync.set()
     await teller
     await caller
-    # The first sync may have begun before what the teller saw was written: it waited for one of its own.
-    assert disk.asked == 2
+    # The first sync may have started before the write: the caller waited for the next.
+    assert disk.calls == 2
 
 
 @pytest.mark.parametrize(("code", "kind"), [(errno.EIO, Unavailable), (errno.ENOSPC, StorageFull)])
-async def test_a_failed_sync_leaves_the_callers_undecided(
+async def test_failed_sync_is_undecided(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Unavailable]
 ) -> None:
     disk = Disk(monkeypatch)
@@ -149,7 +145,7 @@ async def test_a_failed_sync_leaves_the_callers_undecided(
     await store.sync()
 
 
-async def test_after_a_failed_sync_nobody_is_answered_before_the_log_was_begun_anew(
+async def test_after_a_failed_sync_commits_wait_for_a_wal_restart(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
@@ -163,14 +159,14 @@ async def test_after_a_failed_sync_nobody_is_answered_before_the_log_was_begun_a
     assert await _ids(store) == [1, 2]
 
 
-async def test_while_the_log_cannot_be_begun_anew_nobody_is_answered(
+async def test_commits_fail_while_the_wal_cannot_restart(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
     disk.failures.append(OSError(errno.EIO, "broken"))
     reader = apsw.Connection(str(path))
     cursor = reader.execute("SELECT name FROM sqlite_schema UNION ALL SELECT 1")
-    cursor.fetchone()  # holds its snapshot, and with it the log
+    cursor.fetchone()  # holds its snapshot, and so the WAL
     with pytest.raises(Unavailable):
         await store.transact(_insert(1))
     with pytest.raises(Unavailable) as raised:
@@ -182,7 +178,7 @@ async def test_while_the_log_cannot_be_begun_anew_nobody_is_answered(
     assert await _ids(store) == [1, 2, 3]
 
 
-async def test_a_work_that_awaits_something_else_is_rolled_back_alone(store: SqliteStore) -> None:
+async def test_work_that_awaits_something_else_is_rolled_back_alone(store: SqliteStore) -> None:
     async def work(tx: Transaction) -> None:
         await tx.run("INSERT INTO items (id) VALUES (?)", 1)
         await asyncio.sleep(0)
@@ -194,7 +190,7 @@ async def test_a_work_that_awaits_something_else_is_rolled_back_alone(store: Sql
     assert await _ids(store) == [2]
 
 
-async def test_a_work_may_not_read_past_its_transaction(store: SqliteStore) -> None:
+async def test_work_cannot_read_from_the_store(store: SqliteStore) -> None:
     async def one(_: Transaction) -> None:
         await store.row("SELECT id FROM items")
 
@@ -206,7 +202,7 @@ async def test_a_work_may_not_read_past_its_transaction(store: SqliteStore) -> N
             await store.transact(work)
 
 
-async def test_a_work_cancelled_while_it_waits_does_not_run(store: SqliteStore) -> None:
+async def test_cancelled_queued_work_does_not_run(store: SqliteStore) -> None:
     first = asyncio.create_task(store.transact(_insert(1)))
     second = asyncio.create_task(store.transact(_insert(2)))
     await asyncio.sleep(0)
@@ -215,7 +211,7 @@ async def test_a_work_cancelled_while_it_waits_does_not_run(store: SqliteStore) 
     assert await _ids(store) == [2]
 
 
-async def test_a_work_runs_in_its_callers_context(store: SqliteStore) -> None:
+async def test_work_runs_in_the_context_of_its_caller(store: SqliteStore) -> None:
     async def call(name: str) -> str | None:
         async def work(_: Transaction) -> str | None:
             return _request.get()
@@ -226,7 +222,7 @@ async def test_a_work_runs_in_its_callers_context(store: SqliteStore) -> None:
     assert list(await asyncio.gather(*map(call, "abc"))) == ["a", "b", "c"]
 
 
-async def test_many_works_are_committed_in_bounded_batches_in_order(
+async def test_works_are_committed_in_order_in_bounded_batches(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "_BATCH_WORKS", 10)
@@ -252,22 +248,20 @@ async def test_many_works_are_committed_in_bounded_batches_in_order(
     assert commits == 10
 
 
-async def test_a_batch_that_takes_too_long_leaves_the_rest_to_the_next(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_batch_leaves_the_rest_to_the_next(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_BATCH_SECONDS", -1.0)
     await asyncio.gather(*(store.transact(_insert(number)) for number in range(10)))
     assert await _ids(store) == list(range(10))
 
 
-async def test_a_row_that_is_not_the_last_leaves_no_snapshot_open(store: SqliteStore) -> None:
+async def test_reading_one_of_many_rows_leaves_no_open_snapshot(store: SqliteStore) -> None:
     await asyncio.gather(*(store.transact(_insert(number)) for number in range(10)))
     assert await store.row("SELECT id FROM items ORDER BY id") == (0,)
     assert store._connection.txn_state("main") == apsw.SQLITE_TXN_NONE
     assert await store.row("SELECT id FROM items ORDER BY id DESC") == (9,)
 
 
-async def test_a_full_file_is_storage_full_and_heals_when_there_is_space(store: SqliteStore) -> None:
+async def test_full_file_is_storage_full_until_there_is_space(store: SqliteStore) -> None:
     pages = store._connection.pragma("page_count")
     store._connection.pragma("max_page_count", pages + 4)
     with pytest.raises(StorageFull) as raised:
@@ -281,7 +275,7 @@ async def test_a_full_file_is_storage_full_and_heals_when_there_is_space(store: 
 
 @pytest.mark.integration
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-async def test_a_full_disk_fails_the_writers_and_heals_when_there_is_space(tmp_path: Path) -> None:
+async def test_full_disk_fails_writers_until_there_is_space(tmp_path: Path) -> None:
     mount = await asyncio.create_subprocess_exec("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", tmp_path)
     if await mount.wait():
         pytest.skip("this machine does not let us mount a small disk")
@@ -303,25 +297,25 @@ async def test_a_full_disk_fails_the_writers_and_heals_when_there_is_space(tmp_p
         await (await asyncio.create_subprocess_exec("umount", tmp_path)).wait()
 
 
-async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+async def test_file_that_is_not_a_database_is_rejected(path: Path) -> None:
     path.write_bytes(b"neither SQLite nor anything else" * 100)
     with pytest.raises(Corrupted):
         await SqliteStore.open(path)
 
 
-async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+async def test_missing_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot open the metadata file"):
         await SqliteStore.open(tmp_path / "nowhere" / "meta.db")
 
 
-async def test_nobody_else_can_read_the_files(store: SqliteStore, path: Path) -> None:
+async def test_files_have_mode_0600(store: SqliteStore, path: Path) -> None:
     await store.transact(_insert(1))
     files = list(path.parent.iterdir())
     assert path in files
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
-async def test_a_temporary_store_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_store_removes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = await SqliteStore.temporary()
     await store.transact(_create)
@@ -330,7 +324,7 @@ async def test_a_temporary_store_leaves_nothing_behind(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-async def test_many_that_open_a_new_file_at_once_all_succeed(path: Path) -> None:
+async def test_concurrent_opens_of_a_new_file_succeed(path: Path) -> None:
     stores = await asyncio.gather(*(SqliteStore.open(path) for _ in range(8)))
     await stores[0].transact(_create)
     await asyncio.gather(*(store.transact(_insert(number)) for number, store in enumerate(stores)))
@@ -339,19 +333,19 @@ async def test_many_that_open_a_new_file_at_once_all_succeed(path: Path) -> None
         await store.close()
 
 
-async def test_writers_wait_for_a_program_that_knows_nothing_of_turns(store: SqliteStore, path: Path) -> None:
+async def test_writers_wait_for_a_program_that_bypasses_the_write_lock(store: SqliteStore, path: Path) -> None:
     outsider = apsw.Connection(str(path))
     outsider.execute("BEGIN IMMEDIATE; INSERT INTO items (id) VALUES (100)")
     caller = asyncio.create_task(store.transact(_insert(1)))
     await until(lambda: store._outsider_attempts > 0)
-    assert await _ids(store) == []  # reads go on
+    assert await _ids(store) == []  # reads continue
     outsider.execute("COMMIT")
     outsider.close()
     await caller
     assert await _ids(store) == [1, 100]
 
 
-async def test_writers_give_up_on_a_program_that_never_ends(
+async def test_writers_give_up_on_a_program_that_keeps_the_lock(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "_OUTSIDER_ATTEMPTS", 2)
@@ -366,7 +360,7 @@ async def test_writers_give_up_on_a_program_that_never_ends(
     assert await _ids(store) == [1]
 
 
-async def test_the_turn_of_a_process_that_dies_goes_to_those_who_wait(
+async def test_write_lock_of_a_killed_process_passes_to_waiters(
     store: SqliteStore, path: Path, pytestconfig: pytest.Config
 ) -> None:
     hold = (
@@ -381,7 +375,7 @@ async def test_the_turn_of_a_process_that_dies_goes_to_those_who_wait(
     callers = [asyncio.create_task(store.transact(_insert(number))) for number in range(3)]
     for _ in range(10):
         await asyncio.sleep(0)
-    assert await _ids(store) == []  # the loop is free, the writers wait
+    assert await _ids(store) == []  # the loop is not blocked; writers wait
     assert not any(caller.done() for caller in callers)
     holder.kill()
     await asyncio.gather(*callers)
@@ -390,7 +384,7 @@ async def test_the_turn_of_a_process_that_dies_goes_to_those_who_wait(
 
 
 @pytest.mark.slow
-async def test_the_log_does_not_grow_without_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wal_size_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = functools.partial(Checkpointer, passive_bytes=128 << 10, restart_bytes=512 << 10)
     monkeypatch.setattr(store_module, "Checkpointer", small)
     store = await SqliteStore.open(path)
@@ -406,9 +400,7 @@ async def test_the_log_does_not_grow_without_bound(path: Path, monkeypatch: pyte
     await store.close()
 
 
-async def test_a_log_that_was_made_anew_is_the_one_that_is_synced(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_recreated_wal_is_synced(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.transact(_insert(1))
     log = path.with_name("meta.db-wal")
     copy = log.with_name("copy")

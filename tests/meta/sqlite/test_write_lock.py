@@ -14,7 +14,7 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "meta.db"
 
 
-def test_one_at_a_time_has_the_turn(database: Path) -> None:
+def test_write_lock_is_exclusive(database: Path) -> None:
     first, second = WriteLock(database), WriteLock(database)
     assert first.try_acquire()
     assert not second.try_acquire()
@@ -24,7 +24,7 @@ def test_one_at_a_time_has_the_turn(database: Path) -> None:
     second.close()
 
 
-def test_closing_gives_the_turn_back(database: Path) -> None:
+def test_close_releases_the_write_lock(database: Path) -> None:
     first, second = WriteLock(database), WriteLock(database)
     first.acquire()
     first.close()
@@ -32,7 +32,7 @@ def test_closing_gives_the_turn_back(database: Path) -> None:
     second.close()
 
 
-async def test_the_one_who_gave_the_turn_back_cannot_snatch_it_from_the_one_who_waits(database: Path) -> None:
+async def test_releaser_cannot_overtake_a_waiter(database: Path) -> None:
     holder, waiter, observer = WriteLock(database), WriteLock(database), WriteLock(database)
     for _ in range(50):
         holder.acquire()
