@@ -1,4 +1,4 @@
-"""boto3 clients of a running server, and what they are refused."""
+"""boto3 clients of a running server, and checks of their errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a client signs with."""
+    """The credentials that a client signs with."""
 
     access_key: str
     secret_key: str
@@ -38,7 +38,7 @@ def root_keys(server: RunningServer) -> Keys:
 
 
 class Connect(Protocol):
-    """Makes clients that are closed when the test is over. Any: boto3's clients are made at run time."""
+    """Creates clients that are closed after the test. Any: boto3's clients are created at run time."""
 
     def __call__(
         self,
@@ -60,11 +60,11 @@ def connected(
     service: str = "s3",
     endpoint: str | None = None,
     verify: str | None = None,
-    **config: Any,  # Any: whatever botocore's Config takes
-) -> Iterator[Any]:  # Any: boto3's clients are made at run time
-    """A client: of root unless told otherwise, with the SDK's own defaults but for path-style addresses.
+    **config: Any,  # Any: options of botocore's Config
+) -> Iterator[Any]:  # Any: boto3's clients are created at run time
+    """A client, by default as root, with the SDK's defaults except path-style addresses and Signature Version 4.
 
-    And but for links: left alone, botocore still presigns for us-east-1 with Signature Version 2, which is not served.
+    By default, botocore presigns URLs for us-east-1 with Signature Version 2, which is not supported.
     """
     keys = root_keys(server) if keys is None else keys
     defaults: dict[str, Any] = {  # Any: likewise
@@ -89,7 +89,7 @@ def connected(
 
 @cache
 def _session() -> boto3.session.Session:
-    """One session, so that the service models are loaded once; the user's own AWS files are not for tests."""
+    """One session, so that service models are loaded once, without the user's AWS configuration files."""
     inner = botocore.session.get_session()
     inner.set_config_variable("config_file", os.devnull)
     inner.set_config_variable("credentials_file", os.devnull)
@@ -98,19 +98,19 @@ def _session() -> boto3.session.Session:
 
 @contextmanager
 def refused(code: str, status: int) -> Iterator[None]:
-    """The block is refused with this S3 error. A HEAD has no body: its code is the status."""
+    """Expect this S3 error. A HEAD response has no body: its code is the status."""
     with pytest.raises(ClientError) as caught:
         yield
     assert code_and_status(caught.value) == (code, status)
 
 
 def code_and_status(error: ClientError) -> tuple[str, int]:
-    response: Mapping[str, Any] = error.response  # Any: botocore's own typing of a parsed answer
+    response: Mapping[str, Any] = error.response  # Any: botocore's type of a parsed response
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
 def all_keys(client: Any, bucket: str, prefix: str = "") -> list[str]:  # Any: a boto3 client
-    """Every key under a prefix, page by page, as the SDK's own paginator has it."""
+    """Every key under a prefix, from the SDK's paginator."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return [item["Key"] for page in pages for item in page.get("Contents", [])]
 

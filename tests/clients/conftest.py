@@ -1,4 +1,4 @@
-"""Fixtures of the client tests: a witness, fresh buckets, a large file."""
+"""Fixtures of the client tests: root's boto3 client, new buckets, a large file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="session")
 def s3(lakebed_server: RunningServer) -> Iterator[Any]:
-    """boto3 as root: the client most tests speak through, and the witness of what another client did."""
+    """boto3 as root: the client of most tests, and the check of what another client did."""
     with connected(lakebed_server) as client:
         yield client
 
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Further clients, closed when the test is over."""
+    """Creates further clients, closed after the test."""
     with ExitStack() as stack:
 
-        def make(server: RunningServer, *arguments: Any, **options: Any) -> Any:  # Any: passed on as they are
+        def make(server: RunningServer, *arguments: Any, **options: Any) -> Any:  # Any: forwarded
             return stack.enter_context(connected(server, *arguments, **options))
 
         yield make
@@ -39,20 +39,20 @@ def connect() -> Iterator[Connect]:
 
 @pytest.fixture
 def new_name() -> str:
-    """A bucket name that nobody else has; the bucket is not there yet."""
+    """A unique bucket name; the bucket does not exist yet."""
     return f"bucket-{uuid.uuid4().hex[:20]}"
 
 
 @pytest.fixture
 def bucket(s3: Any, new_name: str) -> str:  # Any: a boto3 client
-    """A bucket of one's own."""
+    """A new bucket."""
     s3.create_bucket(Bucket=new_name)
     return new_name
 
 
 @pytest.fixture(scope="session")
 def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
-    """A server that speaks TLS only."""
+    """A server that serves TLS only."""
     folder = tmp_path_factory.mktemp("tls")
     certificate = make_certificate(folder)
     with running_tls_server(folder / "data", certificate) as server:
@@ -60,8 +60,8 @@ def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_crashes_unseen(lakebed_server: RunningServer) -> Iterator[None]:
-    """Whatever a client sends, the server has an answer: what it did not expect would stand in its log."""
+def _no_request_crashes(lakebed_server: RunningServer) -> Iterator[None]:
+    """No request of a client makes a handler crash: a crash would be in the server log."""
     before = len(lakebed_server.log_text())
     yield
     said = lakebed_server.log_text()[before:]
@@ -70,7 +70,7 @@ def _nothing_crashes_unseen(lakebed_server: RunningServer) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def large_file(tmp_path_factory: pytest.TempPathFactory) -> LargeFile:
-    """64 MiB that do not repeat, so that parts in the wrong order are seen."""
+    """64 MiB without repetition, so that parts in the wrong order are detected."""
     path = tmp_path_factory.mktemp("large") / "large.bin"
     source, digest = random.Random(64), hashlib.sha256()
     with path.open("wb") as file:

@@ -1,7 +1,7 @@
-"""The contract of an S3 client on a running server: every client does the same things, and boto3 bears witness.
+"""The contract of an S3 client on a running server: every client performs the same operations, checked with boto3.
 
-Subclass `ClientContract`, define a `client` fixture, and say in `cannot` what the client has no words for, each with
-its reason: those tests are skipped and the reason is printed.
+Subclass `ClientContract`, define a `client` fixture, and list in `cannot` the operations that the client lacks, each
+with its reason: those tests are skipped and the reason is printed.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tests.clients.plain_http import fetch
 T = TypeVar("T")
 
 PAST_INLINE = bytes(range(256)) * 300
-"""75 KiB: over the size up to which a body lives in the metadata store."""
+"""75 KiB: larger than bodies that are stored inline in the metadata store."""
 
 
 class Missing(Exception):
-    """The client says that the key is not there."""
+    """The client reports that the key does not exist."""
 
 
 class ConditionFailed(Exception):
-    """The client says that the condition of a write did not hold."""
+    """The client reports that the condition of a write failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeFile:
-    """A file that no client sends in one piece."""
+    """A file that every client uploads in parts."""
 
     path: Path
     size: int
@@ -42,15 +42,15 @@ class LargeFile:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a listing with a delimiter shows."""
+    """The result of a listing with a delimiter."""
 
     keys: list[str]
     folders: list[str]
-    """With the delimiter at their end."""
+    """Common prefixes, which end with the delimiter."""
 
 
 class ObjectClient(Protocol):
-    """A client in the words that all clients share."""
+    """The operations that all clients share."""
 
     def make_bucket(self, bucket: str) -> None: ...
 
@@ -73,7 +73,7 @@ class ObjectClient(Protocol):
     def level(self, bucket: str, prefix: str) -> Level: ...
 
     def upload(self, bucket: str, key: str, source: Path) -> None:
-        """In parts, as the client does by itself with a large file."""
+        """Upload in parts, as the client does by default with a large file."""
         ...
 
     def download(self, bucket: str, key: str, target: Path) -> None: ...
@@ -96,28 +96,28 @@ class ObjectClient(Protocol):
 
 
 def needs(*words: str) -> Callable[[T], T]:
-    """The test runs only with clients that have these words."""
+    """The test runs only with clients that have these operations."""
 
     def mark(test: T) -> T:
-        test.needs = words  # type: ignore[attr-defined]  # read again by the fixture below
+        test.needs = words  # type: ignore[attr-defined]  # read by the fixture below
         return test
 
     return mark
 
 
 class ClientContract:
-    """What every client finds true."""
+    """The tests that every client passes."""
 
     cannot: ClassVar[Mapping[str, str]] = {}
-    """Words that the client does not have, and why."""
+    """Operations that the client lacks, and why."""
 
     @pytest.fixture(autouse=True)
-    def _skip_what_the_client_cannot(self, request: pytest.FixtureRequest) -> None:
+    def _skip_unsupported_operations(self, request: pytest.FixtureRequest) -> None:
         for word in getattr(request.function, "needs", ()):
             if word in self.cannot:
                 pytest.skip(self.cannot[word])
 
-    def test_made_bucket_is_listed(self, client: ObjectClient, new_name: str) -> None:
+    def test_created_bucket_is_listed(self, client: ObjectClient, new_name: str) -> None:
         client.make_bucket(new_name)
         assert new_name in client.buckets()
 
@@ -129,20 +129,20 @@ class ClientContract:
 
     def test_absent_key_is_missing(self, client: ObjectClient, bucket: str) -> None:
         with pytest.raises(Missing):
-            client.get(bucket, "nobody/put/this")
+            client.get(bucket, "absent/key")
 
-    def test_listing_holds_the_keys_under_a_prefix_in_order(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_listing_returns_the_keys_under_a_prefix_in_order(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         for key in ("in/b", "in/a/deep", "in/ä", "in/a+b c", "out/a", "in-side"):
             s3.put_object(Bucket=bucket, Key=key, Body=b"")
         assert client.keys(bucket, "in/") == ["in/a+b c", "in/a/deep", "in/b", "in/ä"]
 
-    def test_delimiter_folds_keys_into_folders(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_delimiter_groups_keys_into_common_prefixes(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         for key in ("in/one", "in/two", "in/x/1", "in/x/2", "in/y/z/3", "out"):
             s3.put_object(Bucket=bucket, Key=key, Body=b"1")
         assert client.level(bucket, "in/") == Level(["in/one", "in/two"], ["in/x/", "in/y/"])
 
     @needs("metadata")
-    def test_metadata_comes_back(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_metadata_reads_back(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         client.put_with_metadata(bucket, "k", b"1", {"color": "blue", "shape": "round square"})
         expected = {"color": "blue", "shape": "round square"}
         assert client.metadata(bucket, "k") == expected
@@ -163,14 +163,14 @@ class ClientContract:
         assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
     @needs("create")
-    def test_create_only_put_wins_once(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_create_only_put_succeeds_once(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         client.create(bucket, "k", b"first")
         with pytest.raises(ConditionFailed):
             client.create(bucket, "k", b"second")
         assert body_of(s3, bucket, "k") == b"first"
 
     @needs("replace")
-    def test_put_over_a_stale_etag_is_refused(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_put_with_a_stale_etag_is_refused(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         first = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
         client.replace(bucket, "k", b"second", first)
         with pytest.raises(ConditionFailed):
@@ -190,20 +190,20 @@ class ClientContract:
         assert all_keys(s3, bucket) == ["keep"]
 
     @needs("link_to_get")
-    def test_presigned_get_needs_no_keys(self, client: ObjectClient, s3: Any, bucket: str) -> None:
-        s3.put_object(Bucket=bucket, Key="a b+c/ä", Body=b"for whoever has the link")
+    def test_presigned_get_needs_no_credentials(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+        s3.put_object(Bucket=bucket, Key="a b+c/ä", Body=b"readable through the URL")
         link = client.link_to_get(bucket, "a b+c/ä")
-        assert fetch("GET", link).body == b"for whoever has the link"
+        assert fetch("GET", link).body == b"readable through the URL"
         assert fetch("GET", link.partition("?")[0]).code == "AccessDenied"
 
-    def test_object_that_came_by_a_link_reads_back(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_object_put_through_a_presigned_url_reads_back(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         link = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=60)
         assert fetch("PUT", link, body=PAST_INLINE).status == 200
         assert client.get(bucket, "k") == PAST_INLINE
 
     @needs("link_to_put")
-    def test_presigned_put_needs_no_keys(self, client: ObjectClient, s3: Any, bucket: str) -> None:
+    def test_presigned_put_needs_no_credentials(self, client: ObjectClient, s3: Any, bucket: str) -> None:
         link = client.link_to_put(bucket, "a b+c/ä")
-        assert fetch("PUT", link, body=b"from whoever has the link").status == 200
-        assert body_of(s3, bucket, "a b+c/ä") == b"from whoever has the link"
+        assert fetch("PUT", link, body=b"written through the URL").status == 200
+        assert body_of(s3, bucket, "a b+c/ä") == b"written through the URL"
         assert fetch("PUT", link.partition("?")[0], body=b"without").code == "AccessDenied"

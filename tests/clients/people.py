@@ -1,4 +1,4 @@
-"""Users of a running server, made as an operator makes them: with `lakebed user`, `key` and `policy`."""
+"""Users of a running server, created with the commands `lakebed user`, `key` and `policy`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fixtures.server import RunningServer
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who is not root."""
+    """A user with an access key."""
 
     name: str
     arn: str
@@ -25,7 +25,7 @@ class User:
 
 
 def make_user(server: RunningServer, *policies: str) -> User:
-    """A user with these canned policies and one access key. Without any, the user may do nothing."""
+    """Create a user with these canned policies and one access key. Without a policy, it has no permission."""
     flags = [word for policy in policies for word in ("--policy", policy)]
     made = administer(server, "user", "create", f"user-{uuid.uuid4().hex[:12]}", *flags)
     key = administer(server, "key", "create", made["user"])
@@ -33,7 +33,7 @@ def make_user(server: RunningServer, *policies: str) -> User:
 
 
 def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
-    """A user with a policy of these actions on everything; the document passes through `folder`."""
+    """Create a user with a policy that allows these actions on every resource. `folder` holds the document."""
     made = make_user(server)
     statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
     file = folder / f"{uuid.uuid4().hex}.json"
@@ -43,7 +43,7 @@ def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
 
 
 def administer(server: RunningServer, *words: str) -> Any:  # Any: a JSON document
-    """Run a command of an operator on the server's data folder; what it printed."""
+    """Run an administration command on the server's data folder; its output."""
     environment = {
         **os.environ,
         **server.environment,

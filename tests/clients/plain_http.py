@@ -1,4 +1,4 @@
-"""HTTP without a client's opinions: the target, the headers and the body go out as they are given."""
+"""HTTP requests whose target, headers and body are sent exactly as given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -20,13 +20,13 @@ class Answer:
 
     @property
     def code(self) -> str:
-        """The error code of the answer's document; empty if it has none."""
+        """The error code of the response document; empty if it has none."""
         found = re.search(rb"<Code>([^<]+)</Code>", self.body)
         return found[1].decode() if found else ""
 
 
 def fetch(method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answer:
-    """One request on a connection of its own. A body has a Content-Length unless the headers say otherwise."""
+    """One request on a new connection. A body has a Content-Length unless the headers have a transfer encoding."""
     parts = urlsplit(url)
     headers = dict(headers or {})
     target = parts.path + (f"?{parts.query}" if parts.query else "")

@@ -1,4 +1,4 @@
-"""Doing something until somebody has noticed."""
+"""Repeats an action until a listener has received its effect."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def again_and_again(deed: Callable[[], object]) -> Iterator[None]:
-    """Done from now on until the end of the block: a listener has no way to say that it listens by now."""
-    is_over = threading.Event()
+def repeating_action(action: Callable[[], object]) -> Iterator[None]:
+    """Repeat an action until the end of the block, because a listener cannot report that it is connected."""
+    stopped = threading.Event()
     failures: list[Exception] = []
 
     def repeat() -> None:
         try:
-            while not is_over.is_set():
-                deed()
+            while not stopped.is_set():
+                action()
                 time.sleep(0.02)
         except Exception as error:
             failures.append(error)
@@ -27,6 +27,6 @@ def again_and_again(deed: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        is_over.set()
+        stopped.set()
         thread.join()
     assert not failures

@@ -1,6 +1,6 @@
-"""SigV4 by hand: the requests that SDKs send which are not at hand here, and requests that no SDK would send.
+"""A SigV4 signer for requests of SDKs that are not installed, and for requests that no SDK sends.
 
-Written from the description of the protocol, apart from the server's own code: one is the other's check.
+It follows the protocol's description and shares no code with the server, so that each verifies the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNSIGNED_TRAILER: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs for one user, service and moment."""
+    """Signs for one user, service and time."""
 
     keys: Keys
     service: str = "s3"
@@ -40,7 +40,7 @@ class Signer:
         return f"{timestamp[:8]}/{self.region}/{self.service}/aws4_request"
 
     def sign(self, timestamp: str, text: str) -> str:
-        """The signature of a text with the day's key."""
+        """Sign a text with the signing key of the day."""
         key = f"AWS4{self.keys.secret_key}".encode()
         for word in self.scope(timestamp).split("/"):
             key = hmac.digest(key, word.encode(), "sha256")
@@ -56,7 +56,7 @@ class Signer:
         path: str | None = None,
         payload: str | None = None,
     ) -> dict[str, str]:
-        """All headers of a request, signed. `path`, `payload`: what is signed in place of what is sent."""
+        """The headers of a signed request. `path` and `payload` replace the sent ones in the signature."""
         parts, timestamp = urlsplit(url), self.timestamp
         sent = {**(headers or {}), "host": parts.netloc, "x-amz-date": timestamp, "x-amz-content-sha256": payload_hash}
         if self.keys.session_token:
@@ -83,7 +83,7 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One chunk of a streaming body. The last has no payload."""
+    """One chunk of a streaming body. The last one is empty."""
 
     payload: bytes
     signature: str | None
@@ -96,7 +96,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class StreamingBody:
-    """A body in chunks, to be sent as it is or after something in it was changed."""
+    """A chunked body that tests can modify before it is sent."""
 
     frames: Sequence[Frame]
     trailer: Mapping[str, str]
@@ -119,7 +119,7 @@ class StreamingBody:
 
 @dataclass(frozen=True, slots=True)
 class StreamingPut:
-    """A PUT in streaming chunks: its headers, signed, and its body."""
+    """A PUT in streaming chunks: signed headers and body."""
 
     url: str
     headers: dict[str, str]
@@ -127,7 +127,7 @@ class StreamingPut:
 
 
 def crc32_text(body: bytes) -> str:
-    """CRC32 as S3 writes it."""
+    """CRC32 in S3's encoding."""
     return base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
 
 
@@ -142,9 +142,9 @@ def streaming_put(
     headers: Mapping[str, str] | None = None,
     decoded_length: int | None = None,
 ) -> StreamingPut:
-    """A request as the AWS SDK for Java sends it: chunks, each signed over the one before, and then the trailer.
+    """A request as the AWS SDK for Java sends it: chunks with chained signatures, and the trailer.
 
-    `decoded_length`: what to state in place of the truth.
+    `decoded_length` replaces the actual decoded length.
     """
     stated = {
         "content-encoding": "aws-chunked",

@@ -1,4 +1,4 @@
-"""The AWS CLI on a running server, started as a user would."""
+"""The AWS CLI on a running server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AWS = Path(sys.executable).with_name("aws")
 
 
 class Refused(Exception):
-    """The CLI ended with an error; its message holds the S3 error's code."""
+    """The CLI failed; its message has the S3 error code."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class AwsCli:
-    """`aws s3` and `aws s3api`, in the contract's words."""
+    """The contract's operations with `aws s3` and `aws s3api`."""
 
     def __init__(self, server: RunningServer, folder: Path) -> None:
         self._server = server
@@ -52,7 +52,7 @@ class AwsCli:
         }
 
     def run(self, *words: str | Path) -> str:
-        """What one command printed. Raises Refused."""
+        """The output of a command. Raises Refused."""
         done = subprocess.run([AWS, *words], env=self._environment, capture_output=True, text=True)
         if done.returncode:
             raise Refused(done.stderr)
@@ -138,7 +138,7 @@ def cli(lakebed_server: RunningServer, tmp_path: Path) -> AwsCli:
 
 class TestAwsCli(ClientContract):
     cannot: ClassVar[Mapping[str, str]] = {
-        "link_to_put": "`aws s3 presign` makes links for GET only; boto3, of the same core, presigns PUT",
+        "link_to_put": "`aws s3 presign` presigns GET only; boto3, on the same botocore, presigns PUT",
     }
 
     @pytest.fixture
@@ -146,7 +146,7 @@ class TestAwsCli(ClientContract):
         return cli
 
 
-def test_sync_uploads_what_is_new_and_deletes_what_is_gone(cli: AwsCli, s3: Any, bucket: str, tmp_path: Path) -> None:
+def test_sync_uploads_new_files_and_deletes_removed_ones(cli: AwsCli, s3: Any, bucket: str, tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     (folder / "sub").mkdir(parents=True)
     (folder / "a").write_text("a")
@@ -157,7 +157,7 @@ def test_sync_uploads_what_is_new_and_deletes_what_is_gone(cli: AwsCli, s3: Any,
     assert cli.run("s3", "sync", folder, f"s3://{bucket}/tree", "--delete") == ""
 
 
-def test_move_leaves_nothing_behind(cli: AwsCli, s3: Any, bucket: str) -> None:
+def test_move_deletes_the_source(cli: AwsCli, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="from", Body=b"moved")
     cli.run("s3", "mv", f"s3://{bucket}/from", f"s3://{bucket}/to")
     assert all_keys(s3, bucket) == ["to"]

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.integration
 
 
 class Boto3:
-    """boto3's client, in the contract's words."""
+    """The contract's operations with boto3."""
 
-    def __init__(self, s3: Any) -> None:  # Any: boto3's clients are made at run time
+    def __init__(self, s3: Any) -> None:  # Any: boto3's clients are created at run time
         self._s3 = s3
 
     def make_bucket(self, bucket: str) -> None:
@@ -102,7 +102,7 @@ class TestBoto3(ClientContract):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["list_objects", "list_objects_v2"])
-def test_listing_goes_on_past_a_thousand_keys(s3: Any, crowded_bucket: tuple[str, list[str]], operation: str) -> None:
+def test_listing_continues_past_a_thousand_keys(s3: Any, crowded_bucket: tuple[str, list[str]], operation: str) -> None:
     bucket, keys = crowded_bucket
     pages = list(s3.get_paginator(operation).paginate(Bucket=bucket))
     assert [len(page["Contents"]) for page in pages] == [1000, 200]
@@ -111,7 +111,7 @@ def test_listing_goes_on_past_a_thousand_keys(s3: Any, crowded_bucket: tuple[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["list_objects", "list_objects_v2"])
-def test_pages_with_a_delimiter_repeat_no_folder(
+def test_pages_with_a_delimiter_repeat_no_common_prefix(
     s3: Any, crowded_bucket: tuple[str, list[str]], operation: str
 ) -> None:
     bucket, keys = crowded_bucket

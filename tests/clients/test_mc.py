@@ -19,7 +19,7 @@ import urllib3
 from tests.clients.boto import all_keys, body_of
 from tests.clients.contract import PAST_INLINE, ClientContract, ConditionFailed, Level, Missing
 from tests.clients.plain_http import fetch
-from tests.clients.repeating import again_and_again
+from tests.clients.repeating import repeating_action
 from tests.clients.tls import TlsServer
 from tests.fixtures.mc import find_or_build_mc
 from tests.fixtures.server import RunningServer
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Mc:
-    """`mc`, in the contract's words."""
+    """The contract's operations with `mc`."""
 
     def __init__(self, binary: Path, server: RunningServer, folder: Path) -> None:
         self._binary = binary
@@ -50,9 +50,9 @@ class Mc:
         }
 
     def run(self, *words: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:  # Any: JSON documents
-        """The documents that one command printed. Raises Refused at the first that is an error."""
+        """The documents that a command printed. Raises Refused at the first error."""
         printed = self._run("--json", *words, stdin=stdin)
-        # A progress bar may stand before a document.
+        # A progress bar may precede a document.
         documents = [json.loads(line[line.index(b"{") :]) for line in printed.stdout.splitlines() if b"{" in line]
         for document in documents:
             if document["status"] == "error":
@@ -63,7 +63,7 @@ class Mc:
 
     @contextmanager
     def started(self, *words: str) -> Iterator[Iterator[dict[str, Any]]]:  # Any: JSON documents
-        """The documents that a command prints which goes on until it is ended."""
+        """The documents of a command that runs until it is killed."""
         command: list[str | Path] = [self._binary, "--json", *words]
         with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE) as process:
             try:
@@ -129,7 +129,7 @@ class Mc:
         self._put_under(bucket, key, body, f"If-Match: {etag}")
 
     def _put_under(self, bucket: str, key: str, body: bytes, condition: str) -> None:
-        """`mc` has no flag for a condition, but takes any header."""
+        """`mc` has no flag for conditions, but accepts any header."""
         self._body.write_bytes(body)
         try:
             self.run("put", "--custom-header", condition, self._body, f"lakebed/{bucket}/{key}")
@@ -160,7 +160,7 @@ def mc(lakebed_server: RunningServer, tmp_path: Path) -> Mc:
 
 class TestMc(ClientContract):
     cannot: ClassVar[Mapping[str, str]] = {
-        "link_to_put": "`mc share upload` makes a POST form, not a link for PUT: see the test of the form",
+        "link_to_put": "`mc share upload` creates a POST form, not a PUT URL: see the test of the form",
     }
 
     @pytest.fixture
@@ -168,7 +168,7 @@ class TestMc(ClientContract):
         return mc
 
 
-def test_shared_upload_form_needs_no_keys(mc: Mc, s3: Any, bucket: str) -> None:
+def test_shared_upload_form_needs_no_credentials(mc: Mc, s3: Any, bucket: str) -> None:
     (shared,) = mc.run("share", "upload", "--expire", "1m", f"lakebed/{bucket}/from-a-form")
     url, fields = _form_of(shared["share"])
     body, content_type = urllib3.encode_multipart_formdata([*fields, ("file", ("name", b"posted"))])
@@ -177,7 +177,7 @@ def test_shared_upload_form_needs_no_keys(mc: Mc, s3: Any, bucket: str) -> None:
 
 
 def _form_of(command: str) -> tuple[str, list[tuple[str, str]]]:
-    """The address and the fields of the curl command that `mc share upload` prints."""
+    """URL and fields of the curl command that `mc share upload` prints."""
     _, url, *words = shlex.split(command)
     pairs = [word.partition("=") for word in words if word != "-F"]
     return url, [(name, value) for name, _, value in pairs if name != "file"]
@@ -189,7 +189,7 @@ def test_piped_body_of_unknown_length_reads_back(mc: Mc, s3: Any, bucket: str) -
 
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
-def test_checksum_in_a_trailer_is_kept(mc: Mc, s3: Any, bucket: str, tmp_path: Path, algorithm: str) -> None:
+def test_trailing_checksum_of_mc_is_stored(mc: Mc, s3: Any, bucket: str, tmp_path: Path, algorithm: str) -> None:
     (tmp_path / "summed").write_bytes(b"summed")
     mc.run("put", "--checksum", algorithm, tmp_path / "summed", f"lakebed/{bucket}/summed")
     kept = s3.head_object(Bucket=bucket, Key="summed", ChecksumMode="ENABLED")
@@ -207,7 +207,7 @@ def test_mirror_makes_the_bucket_like_the_folder(mc: Mc, s3: Any, bucket: str, t
     assert all_keys(s3, bucket) == ["a", "sub/b"]
 
 
-def test_old_version_comes_back_after_undo(mc: Mc, s3: Any, bucket: str) -> None:
+def test_undo_restores_the_old_version(mc: Mc, s3: Any, bucket: str) -> None:
     mc.run("version", "enable", f"lakebed/{bucket}")
     mc.put(bucket, "k", b"first")
     mc.delete(bucket, "k")
@@ -226,9 +226,9 @@ def test_tags_are_set_and_read(mc: Mc, s3: Any, bucket: str) -> None:
     assert listed["tagset"] == {"stage": "raw", "team": "data"}
 
 
-def test_watching_shows_what_happens(mc: Mc, s3: Any, bucket: str) -> None:
+def test_watch_shows_events(mc: Mc, s3: Any, bucket: str) -> None:
     with mc.started("watch", "--recursive", "--events", "put,delete", f"lakebed/{bucket}/in") as printed:
-        with again_and_again(lambda: s3.put_object(Bucket=bucket, Key="in/made.csv", Body=b"abc")):
+        with repeating_action(lambda: s3.put_object(Bucket=bucket, Key="in/made.csv", Body=b"abc")):
             made = next(printed)
         s3.put_object(Bucket=bucket, Key="out/made.csv")
         s3.delete_object(Bucket=bucket, Key="in/made.csv")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 
 class MinioPy:
-    """minio-py's client, in the contract's words."""
+    """The contract's operations with minio-py."""
 
     def __init__(self, minio: Minio) -> None:
         self._minio = minio
@@ -81,7 +81,7 @@ class MinioPy:
         self._put_under(bucket, key, body, {"If-Match": etag})
 
     def _put_under(self, bucket: str, key: str, body: bytes, condition: Mapping[str, str]) -> None:
-        """`put_object` takes no condition; the layer below it, which it calls for each body, takes headers."""
+        """`put_object` has no condition parameter; the method below it accepts headers."""
         try:
             self._minio._put_object(bucket, key, body, dict(condition))
         except S3Error as error:
@@ -123,20 +123,20 @@ class TestMinioPy(ClientContract):
         return MinioPy(minio_py)
 
 
-def test_stream_of_unknown_length_goes_up_in_parts(minio_py: Minio, s3: Any, bucket: str) -> None:
+def test_stream_of_unknown_length_is_uploaded_in_parts(minio_py: Minio, s3: Any, bucket: str) -> None:
     minio_py.put_object(bucket, "k", io.BytesIO(b"of unknown length"), -1, part_size=5 * 1024 * 1024)
     head = s3.head_object(Bucket=bucket, Key="k")
     assert head["ContentLength"] == 17
 
 
-def test_many_objects_are_removed_at_once(minio_py: Minio, s3: Any, bucket: str) -> None:
+def test_many_objects_are_deleted_in_one_request(minio_py: Minio, s3: Any, bucket: str) -> None:
     for key in ("a", "b", "c"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     assert list(minio_py.remove_objects(bucket, [DeleteObject("a"), DeleteObject("c"), DeleteObject("never")])) == []
     assert all_keys(s3, bucket) == ["b"]
 
 
-def test_composed_object_is_its_sources_in_order(minio_py: Minio, s3: Any, bucket: str) -> None:
+def test_composed_object_concatenates_its_sources(minio_py: Minio, s3: Any, bucket: str) -> None:
     first, second = b"a" * (5 * 1024 * 1024), b"the end"
     s3.put_object(Bucket=bucket, Key="first", Body=first)
     s3.put_object(Bucket=bucket, Key="second", Body=second)

@@ -17,7 +17,7 @@ from minio.notificationconfig import NotificationConfig, QueueConfig
 
 from tests.clients.boto import REGION, root_keys
 from tests.clients.people import User, make_user
-from tests.clients.repeating import again_and_again
+from tests.clients.repeating import repeating_action
 from tests.clients.signing import EMPTY_SHA256, Signer
 from tests.fixtures.server import RunningServer
 
@@ -53,7 +53,7 @@ def put(minio: Minio, bucket: str, key: str, body: bytes = b"abc") -> None:
     minio.put_object(bucket, key, io.BytesIO(body), len(body))
 
 
-def test_minio_py_hears_what_is_written(minio_py: Minio, bucket: str) -> None:
+def test_minio_py_receives_events_of_writes(minio_py: Minio, bucket: str) -> None:
     numbers = count()
 
     def write() -> None:
@@ -63,7 +63,7 @@ def test_minio_py_hears_what_is_written(minio_py: Minio, bucket: str) -> None:
 
     with (
         minio_py.listen_bucket_notification(bucket, "in/", ".csv", ("s3:ObjectCreated:*",)) as events,
-        again_and_again(write),
+        repeating_action(write),
     ):
         heard = [next(events) for _ in range(5)]
     records = [record for event in heard for record in event["Records"]]
@@ -77,22 +77,22 @@ def test_minio_py_hears_what_is_written(minio_py: Minio, bucket: str) -> None:
     assert records[0]["source"]["userAgent"].startswith("MinIO")
 
 
-def test_minio_py_hears_of_reads_whichever_worker_serves_them(
+def test_minio_py_receives_read_events_of_every_worker(
     minio_py: Minio, bucket: str, lakebed_server: RunningServer
 ) -> None:
     put(minio_py, bucket, "k")
 
     def read() -> None:
-        # On a connection of its own, so that both workers have some.
+        # On a new connection each, so that both workers serve some.
         with urllib3.PoolManager(retries=False) as pool:
             client_of(lakebed_server, pool).stat_object(bucket, "k")
 
-    with minio_py.listen_bucket_notification(bucket, events=("s3:ObjectAccessed:*",)) as events, again_and_again(read):
+    with minio_py.listen_bucket_notification(bucket, events=("s3:ObjectAccessed:*",)) as events, repeating_action(read):
         heard = [next(events) for _ in range(30)]
     assert {record["eventName"] for event in heard for record in event["Records"]} == {"s3:ObjectAccessed:Head"}
 
 
-def test_who_may_not_listen_is_refused(
+def test_listening_requires_permission(
     minio_py: Minio, bucket: str, lakebed_server: RunningServer, pool: urllib3.PoolManager
 ) -> None:
     with pytest.raises(S3Error) as refused:
@@ -108,7 +108,7 @@ def test_who_may_not_listen_is_refused(
 
 def test_minio_py_reads_and_clears_configurations(minio_py: Minio, bucket: str) -> None:
     assert not minio_py.get_bucket_notification(bucket).queue_config_list
-    unknown = QueueConfig(queue="arn:minio:sqs::nobody:webhook", events=["s3:ObjectCreated:*"], config_id="1")
+    unknown = QueueConfig(queue="arn:minio:sqs::absent:webhook", events=["s3:ObjectCreated:*"], config_id="1")
     with pytest.raises(S3Error) as refused:
         minio_py.set_bucket_notification(bucket, NotificationConfig(queue_config_list=[unknown]))
     assert refused.value.code == "InvalidArgument"
@@ -121,7 +121,7 @@ def test_minio_py_reads_and_clears_configurations(minio_py: Minio, bucket: str) 
 
 @contextmanager
 def stream_of(server: RunningServer, query: str, headers: dict[str, str] | None = None) -> Iterator[Iterator[Any]]:
-    """The events of a stream, with what came as their ids."""
+    """The events of a stream, with their ids."""
     url = f"{server.endpoint}/lakebed/v1/events/stream?{query}"
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=GUARD_SECONDS)
     try:
@@ -145,7 +145,7 @@ def stream_of(server: RunningServer, query: str, headers: dict[str, str] | None 
         connection.close()
 
 
-def test_a_stream_is_gone_on_with_by_its_last_event(s3: Any, bucket: str, lakebed_server: RunningServer) -> None:
+def test_event_stream_resumes_after_last_event_id(s3: Any, bucket: str, lakebed_server: RunningServer) -> None:
     for number in range(4):
         s3.put_object(Bucket=bucket, Key=f"k{number}")
     query = f"kind=ObjectCreated:*&subject={bucket}&after=0"
@@ -159,7 +159,7 @@ def test_a_stream_is_gone_on_with_by_its_last_event(s3: Any, bucket: str, lakebe
         assert next(events)[1]["payload"]["key"] == "later"
 
 
-def test_a_stream_speaks_cloudevents(s3: Any, bucket: str, lakebed_server: RunningServer) -> None:
+def test_event_stream_serves_cloudevents(s3: Any, bucket: str, lakebed_server: RunningServer) -> None:
     s3.put_object(Bucket=bucket, Key="k", Metadata={"team": "ops"})
     with stream_of(lakebed_server, f"kind=ObjectCreated:Put&subject={bucket}&after=0&form=cloudevents") as events:
         event_id, event = next(events)

@@ -24,9 +24,9 @@ PIECE_BYTES = 1024 * 1024
 
 
 class PyArrow:
-    """pyarrow's file system, in the contract's words. It sees paths, bucket first.
+    """The contract's operations with pyarrow's file system, whose paths begin with the bucket.
 
-    It has no words for conditions and for links: its `cannot` says so, and the tests below show what there is instead.
+    It lacks conditions and presigned URLs; the tests below cover its alternatives.
     """
 
     def __init__(self, files: Any) -> None:  # Any: pyarrow has no types
@@ -115,13 +115,13 @@ def arrow_files(lakebed_server: RunningServer) -> Any:
     return _file_system(lakebed_server)
 
 
-_NO_CONDITIONS = "pyarrow's files have no conditional write: see the tests of what its streams promise"
-_NO_LINKS = "pyarrow does not presign: see the test of a link that boto3 made"
+_NO_CONDITIONS = "pyarrow's files have no conditional write: see the tests of its output streams"
+_NO_LINKS = "pyarrow does not presign: see the test of a URL that boto3 presigned"
 
 
 class TestPyArrow(ClientContract):
     cannot: ClassVar[Mapping[str, str]] = {
-        "metadata": "pyarrow's files carry a content type and its like, no metadata of the user's own",
+        "metadata": "pyarrow's files have content headers, but no user metadata",
         "create": _NO_CONDITIONS,
         "replace": _NO_CONDITIONS,
         "link_to_get": _NO_LINKS,
@@ -133,7 +133,7 @@ class TestPyArrow(ClientContract):
         return PyArrow(arrow_files)
 
 
-def test_content_type_of_a_stream_is_kept(arrow_files: Any, s3: Any, bucket: str) -> None:
+def test_content_type_of_a_stream_is_stored(arrow_files: Any, s3: Any, bucket: str) -> None:
     with arrow_files.open_output_stream(f"{bucket}/k", metadata={"Content-Type": "text/plain"}) as file:
         file.write(b"1")
     assert s3.head_object(Bucket=bucket, Key="k")["ContentType"] == "text/plain"
@@ -151,7 +151,7 @@ def test_old_body_stays_visible_until_the_stream_is_closed(arrow_files: Any, s3:
     assert body_of(s3, bucket, "k") == body + body
 
 
-def test_link_made_by_boto3_reads_what_pyarrow_wrote(arrow_files: Any, s3: Any, bucket: str) -> None:
+def test_url_presigned_by_boto3_reads_what_pyarrow_wrote(arrow_files: Any, s3: Any, bucket: str) -> None:
     with arrow_files.open_output_stream(f"{bucket}/k") as file:
         file.write(b"written by pyarrow")
     link = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=60)
@@ -165,7 +165,7 @@ def test_parquet_table_reads_back_by_column(arrow_files: Any, bucket: str) -> No
     assert ids == table.select(["id"])
 
 
-def test_directory_is_deleted_with_all_that_is_in_it(arrow_files: Any, s3: Any, bucket: str) -> None:
+def test_directory_is_deleted_with_its_contents(arrow_files: Any, s3: Any, bucket: str) -> None:
     for key in ("folder/a", "folder/b/c", "keep"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     arrow_files.delete_dir(f"{bucket}/folder")

@@ -1,4 +1,4 @@
-"""PyIceberg as somebody who has rights to tables and none in S3: from the first table on."""
+"""PyIceberg as a user with table permissions and without S3 permissions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def catalog_of(server: RunningServer, user: User, warehouse: str, **more: str) -
             "rest.sigv4-enabled": "true",
             "rest.signing-name": "s3",
             "rest.signing-region": "us-east-1",
-            # For the catalog; files are reached with what it hands out.
+            # For the catalog; files are accessed with vended credentials.
             "client.access-key-id": user.keys.access_key,
             "client.secret-access-key": user.keys.secret_key,
             **more,
@@ -44,7 +44,7 @@ def warehouse(lakebed_server: RunningServer, s3: Any, bucket: str) -> str:
     return bucket
 
 
-def test_tables_are_made_written_and_read_with_keys_of_the_catalog(
+def test_tables_are_created_written_and_read_with_vended_credentials(
     lakebed_server: RunningServer, warehouse: str, tmp_path: Path
 ) -> None:
     engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
@@ -84,10 +84,10 @@ def test_reader_reads_and_does_not_write(lakebed_server: RunningServer, warehous
         catalog_of(lakebed_server, stranger, warehouse).load_table(("ns", "t"))
 
 
-def test_without_vended_credentials_files_are_reached_with_the_clients_own(
+def test_without_vended_credentials_the_client_uses_its_own(
     lakebed_server: RunningServer, s3: Any, warehouse: str, tmp_path: Path
 ) -> None:
-    """The catalog's property switches vending off: the client is told the prefix, and keeps its own credentials."""
+    """A catalog property disables vending: the client gets the prefix and uses its own credentials."""
     root = root_keys(lakebed_server)
     change = {"updates": {"access-delegation": "none"}}
     call(lakebed_server, root, "POST", f"buckets/{warehouse}/properties", change)

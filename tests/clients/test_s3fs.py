@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 
 class S3Fs:
-    """s3fs, in the contract's words. It sees paths, bucket first."""
+    """The contract's operations with s3fs, whose paths begin with the bucket."""
 
     def __init__(self, files: Any) -> None:  # Any: s3fs has no types
         self._files = files
@@ -74,7 +74,7 @@ class S3Fs:
             raise ConditionFailed from error
 
     def replace(self, bucket: str, key: str, body: bytes, etag: str) -> None:
-        """Files have no such mode: the call below them has."""
+        """Open files have no such mode, but the call below them does."""
         try:
             self._files.call_s3("put_object", Bucket=bucket, Key=key, Body=body, IfMatch=etag)
         except OSError as error:
@@ -119,7 +119,7 @@ class TestS3Fs(ClientContract):
         return S3Fs(s3fs_files)
 
 
-def test_file_in_blocks_reads_back_from_any_place(s3fs_files: Any, bucket: str) -> None:
+def test_file_in_blocks_is_readable_at_any_offset(s3fs_files: Any, bucket: str) -> None:
     body = bytes(range(256)) * 1024 * 44
     with s3fs_files.open(f"{bucket}/k", "wb", block_size=5 * 1024 * 1024) as file:
         for start in range(0, len(body), 1_000_003):
@@ -131,7 +131,7 @@ def test_file_in_blocks_reads_back_from_any_place(s3fs_files: Any, bucket: str) 
         assert file.read() == body[-10:]
 
 
-def test_exclusive_open_loses_to_a_file_that_is_there(s3fs_files: Any, s3: Any, bucket: str) -> None:
+def test_exclusive_open_fails_if_the_file_exists(s3fs_files: Any, s3: Any, bucket: str) -> None:
     with s3fs_files.open(f"{bucket}/k", "xb") as file:
         file.write(b"first")
     with pytest.raises(FileExistsError), s3fs_files.open(f"{bucket}/k", "xb") as file:
@@ -139,7 +139,7 @@ def test_exclusive_open_loses_to_a_file_that_is_there(s3fs_files: Any, s3: Any, 
     assert body_of(s3, bucket, "k") == b"first"
 
 
-def test_recursive_removal_takes_the_folder_only(s3fs_files: Any, s3: Any, bucket: str) -> None:
+def test_recursive_removal_deletes_only_the_folder(s3fs_files: Any, s3: Any, bucket: str) -> None:
     for key in ("folder/a", "folder/b/c", "folder-not"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     s3fs_files.rm(f"{bucket}/folder", recursive=True)

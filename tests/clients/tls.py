@@ -1,4 +1,4 @@
-"""A Lakebed server over TLS, with a certificate of its own making that clients are told to trust."""
+"""A Lakebed server with TLS and a self-signed certificate that clients trust."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A self-signed certificate for 127.0.0.1 and its key; the certificate is also what to trust."""
+    """A self-signed certificate for 127.0.0.1, which is also its trust anchor, and its key."""
 
     certificate: Path
     key: Path
@@ -80,7 +80,7 @@ def make_certificate(folder: Path) -> Certificate:
 
 @contextmanager
 def running_tls_server(data: Path, certificate: Certificate, *, catalog_port: int = 0) -> Iterator[RunningServer]:
-    """A server for the time of a block; with a `catalog_port`, one with a listener for the catalog apart from S3."""
+    """Run a server; with a `catalog_port`, it has a separate catalog listener."""
     data.mkdir(parents=True)
     port, log = free_port(), data.parent / f"{data.name}.log"
     command = [sys.executable, "-m", "lakebed", "serve", "--data", str(data), "--listen", f"127.0.0.1:{port}"]

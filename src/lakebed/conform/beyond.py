@@ -35,9 +35,9 @@ ITEMS: Final = (
             FeatureClaim(
                 "bootstrap without long-term data credentials",
                 (
-                    f"{_VENDED}::test_tables_are_made_written_and_read_with_keys_of_the_catalog",
+                    f"{_VENDED}::test_tables_are_created_written_and_read_with_vended_credentials",
                     f"{_VENDED}::test_staged_table_is_written_before_it_is_committed",
-                    f"{_CLIENTS}/test_spark_access.py::test_tables_are_written_and_read_by_who_has_no_rights_in_s3",
+                    f"{_CLIENTS}/test_spark_access.py::test_tables_are_written_and_read_without_s3_permissions",
                 ),
                 "a create, staged or not, returns vended credentials",
             ),
@@ -51,7 +51,7 @@ ITEMS: Final = (
                 (
                     f"{_TABLES}/maintenance/jobs/test_background.py",
                     "tests/server/test_catalog_jobs.py::test_due_maintenance_runs",
-                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_periodic_job_removes_orphans",
                 ),
                 "by table or table bucket, with background-enabled",
             ),
@@ -102,8 +102,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "manifest and data cleanup tied to expiration",
                 (
-                    f"{_CLIENTS}/test_pyiceberg_maintenance.py"
-                    "::test_expired_snapshots_are_committed_away_and_their_files_follow",
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_expiration_commits_before_it_deletes_files",
                     f"{_TABLES}/maintenance/jobs/test_background.py::test_data_of_expired_snapshots_is_removed_in_the_background",
                     f"{_TABLES}/maintenance/jobs/test_removal.py"
                     "::test_data_of_expired_snapshots_is_removed_after_the_window_and_tagged_data_never",
@@ -118,8 +117,7 @@ ITEMS: Final = (
                 "end-to-end SQL row-level DML: Spark",
                 (
                     f"{_CLIENTS}/test_spark_writes.py::test_rows_are_deleted_updated_and_merged",
-                    f"{_CLIENTS}/test_spark_concurrency.py"
-                    "::test_one_of_two_updates_of_the_same_rows_is_told_of_the_other",
+                    f"{_CLIENTS}/test_spark_concurrency.py::test_one_of_two_updates_of_the_same_rows_gets_a_conflict",
                 ),
                 "DELETE, UPDATE and MERGE, copy-on-write and merge-on-read",
             ),
@@ -132,7 +130,7 @@ ITEMS: Final = (
                 "end-to-end SQL row-level DML: other engines",
                 (
                     f"{_CLIENTS}/test_duckdb.py::test_rows_are_updated_deleted_and_merged",
-                    f"{_CLIENTS}/test_duckdb.py::test_rows_of_the_third_format_are_changed_and_keep_their_ids",
+                    f"{_CLIENTS}/test_duckdb.py::test_changed_rows_of_format_version_3_keep_their_ids",
                 ),
                 "DuckDB",
             ),
@@ -160,7 +158,7 @@ ITEMS: Final = (
                 (
                     f"{_TABLES}/commits/test_service.py::test_transaction_changes_all_tables_or_none",
                     f"{_TABLES}/commits/test_service.py::test_transaction_is_retried_after_a_concurrent_commit",
-                    f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_together",
+                    f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_in_one_transaction",
                     "tests/faults/catalog/test_kill.py",
                 ),
             ),
@@ -176,7 +174,7 @@ ITEMS: Final = (
                 "DuckDB write and commit",
                 (
                     f"{_CLIENTS}/test_duckdb.py::test_rows_are_inserted_and_read",
-                    f"{_CLIENTS}/test_duckdb_beside_pyiceberg.py::test_both_write_at_once",
+                    f"{_CLIENTS}/test_duckdb_beside_pyiceberg.py::test_both_engines_write_concurrently",
                 ),
             ),
             FeatureClaim("StarRocks write", (), _NOT_RUN),
@@ -238,19 +236,19 @@ ITEMS: Final = (
             FeatureClaim(
                 "stage-create",
                 (
-                    f"{_CLIENTS}/test_pyiceberg_creating.py::test_staged_table_is_there_with_its_first_commit",
-                    f"{_CLIENTS}/test_spark_tables.py::test_table_of_a_query_that_fails_is_not_there",
+                    f"{_CLIENTS}/test_pyiceberg_creating.py::test_staged_table_is_created_by_its_first_commit",
+                    f"{_CLIENTS}/test_spark_tables.py::test_failed_create_table_as_select_leaves_no_table",
                 ),
             ),
             FeatureClaim(
                 "register overwrite",
-                (f"{_CLIENTS}/test_pyiceberg_tables.py::test_register_with_overwrite_sets_a_table_back",),
+                (f"{_CLIENTS}/test_pyiceberg_tables.py::test_register_with_overwrite_reverts_a_table",),
             ),
             FeatureClaim(
                 "purge",
                 (
                     f"{_CLIENTS}/test_pyiceberg_tables.py::test_purged_table_has_no_files",
-                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_a_dropped_table_is_purged_by_itself",
+                    f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_purge_of_a_dropped_table_runs_in_the_background",
                     f"{_CLIENTS}/test_spark_tables.py"
                     "::test_dropped_table_leaves_its_files_and_purged_table_leaves_none",
                 ),
@@ -259,8 +257,8 @@ ITEMS: Final = (
                 "format v3",
                 (
                     f"{_CLIENTS}/test_pyiceberg_v3.py",
-                    f"{_CLIENTS}/test_spark_smoke.py::test_rows_are_deleted_by_vectors_and_keep_their_ids",
-                    f"{_CLIENTS}/test_duckdb.py::test_rows_of_the_third_format_are_changed_and_keep_their_ids",
+                    f"{_CLIENTS}/test_spark_smoke.py::test_deletion_vectors_keep_row_ids",
+                    f"{_CLIENTS}/test_duckdb.py::test_changed_rows_of_format_version_3_keep_their_ids",
                 ),
             ),
             FeatureClaim(

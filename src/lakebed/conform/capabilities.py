@@ -33,7 +33,7 @@ CAPABILITIES: Final = (
             "credential-vending",
             (
                 "tests/clients/test_pyiceberg_vended_keys.py",
-                f"{_CLIENTS}/test_pyiceberg_access.py::test_files_are_reached_with_keys_of_the_catalog",
+                f"{_CLIENTS}/test_pyiceberg_access.py::test_files_are_accessible_with_vended_credentials",
             ),
         ),
         "automated-from-the-first-create",
@@ -47,7 +47,7 @@ CAPABILITIES: Final = (
             (
                 f"{_MAINTENANCE}/jobs/test_background.py",
                 "tests/server/test_catalog_jobs.py::test_due_maintenance_runs",
-                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_periodic_job_removes_orphans",
             ),
         ),
         "supported",
@@ -76,7 +76,7 @@ CAPABILITIES: Final = (
                 f"{_MAINTENANCE}/reachability/test_removal_plan.py",
                 f"{_MAINTENANCE}/jobs/test_removal.py",
                 f"{_MAINTENANCE}/jobs/test_quarantine.py",
-                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_nothing_of_a_real_table_is_taken_for_garbage",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_garbage_collection_keeps_all_files_of_a_table",
             ),
         ),
         "supported",
@@ -91,8 +91,7 @@ CAPABILITIES: Final = (
             (
                 f"{_MAINTENANCE}/rules/test_expiration.py",
                 f"{_MAINTENANCE}/jobs/test_requests.py::test_snapshots_are_planned_and_then_expired",
-                f"{_CLIENTS}/test_pyiceberg_maintenance.py"
-                "::test_expired_snapshots_are_committed_away_and_their_files_follow",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_expiration_commits_before_it_deletes_files",
                 f"{_PIPELINE}/jobs/test_expiry.py",
                 f"{_PIPELINE}/test_worker_live.py::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
             ),
@@ -107,8 +106,7 @@ CAPABILITIES: Final = (
             "compaction-planning",
             (
                 f"{_MAINTENANCE}/rules/test_compaction.py",
-                f"{_CLIENTS}/test_pyiceberg_maintenance.py"
-                "::test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing",
+                f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_compaction_is_queued_for_a_worker",
             ),
         ),
         "supported",
@@ -122,7 +120,7 @@ CAPABILITIES: Final = (
             (
                 f"{_PIPELINE}/jobs/test_compaction.py",
                 f"{_PIPELINE}/test_worker_live.py::test_policies_and_commits_lead_to_tasks_that_a_worker_runs",
-                f"{_CLIENTS}/test_spark_concurrency.py::test_compaction_and_appends_do_not_disturb_each_other",
+                f"{_CLIENTS}/test_spark_concurrency.py::test_compaction_and_concurrent_appends_both_succeed",
             ),
         ),
         "supported-by-policy",

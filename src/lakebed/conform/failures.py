@@ -37,7 +37,7 @@ CASES: Final = (
             (
                 f"{_TABLES}/commits/test_service.py::test_commit_with_outdated_requirements_is_a_conflict",
                 f"{_TABLES}/commits/test_service.py::test_one_of_concurrent_conflicting_writers_succeeds",
-                "tests/clients/iceberg/test_pyiceberg_concurrency.py::test_one_of_two_schema_changes_wins",
+                "tests/clients/iceberg/test_pyiceberg_concurrency.py::test_one_of_two_concurrent_schema_changes_succeeds",
             ),
         ),
         "409, and nothing was committed",
@@ -80,7 +80,7 @@ CASES: Final = (
         FeatureClaim(
             "permission-negative",
             (
-                "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
+                "tests/clients/iceberg/test_pyiceberg_access.py::test_vended_credentials_of_a_reader_are_read_only",
                 "tests/clients/iceberg/test_spark_access.py::test_reader_reads_and_does_not_write",
                 f"{_TABLES}/commits/test_service.py::test_commit_requires_permission",
             ),

@@ -1,4 +1,4 @@
-"""Fixtures of the catalog's client tests: one table bucket, a namespace of one's own in it, the ways in."""
+"""Fixtures of the catalog's client tests: a table bucket, a new namespace in it, users, and engines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.clients.boto import root_keys
-from tests.clients.iceberg.engine import HELD, SIGNED, VENDED, VENDED_BY_ALIAS, Engine, new_engine
+from tests.clients.iceberg.engine import SIGNED, STATIC, VENDED, VENDED_BY_ALIAS, Engine, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
-from tests.clients.iceberg.trino import HELD as HELD_BY_TRINO
+from tests.clients.iceberg.trino import STATIC as STATIC_IN_TRINO
 from tests.clients.iceberg.trino import VENDED as VENDED_TO_TRINO
 from tests.clients.iceberg.trino import TrinoCatalog, new_catalog
 from tests.clients.people import User, user_who_may
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def lake(lakebed_server: RunningServer) -> Lake:
-    """A table bucket for all tests; they keep apart by namespaces."""
+    """A table bucket shared by all tests, each in a separate namespace."""
     return new_lake(lakebed_server)
 
 
@@ -38,30 +38,30 @@ def catalog(lake: Lake) -> Iterator[RestCatalog]:
 
 @pytest.fixture
 def namespace(lake: Lake) -> str:
-    """A namespace that nobody else has."""
+    """A new namespace."""
     name = f"ns_{uuid.uuid4().hex[:16]}"
     lake.call("POST", "namespaces", {"namespace": [name]})
     return name
 
 
-# -- people -------------------------------------------------------------------------------------------------------
+# -- users --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
 def engineer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may do everything with tables, and has no rights in S3: what files he sees, he is given."""
+    """A user with every table permission and no S3 permission, who depends on access delegation for files."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
 
 
 @pytest.fixture(scope="session")
 def analyst(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may read tables, and has no rights in S3."""
+    """A user that may read tables, without S3 permissions."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
 
 
 @pytest.fixture(scope="session")
 def insider(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may do everything with tables and in S3: whose own keys open files."""
+    """A user with every table and S3 permission, whose own access key opens files."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("insider"), "s3tables:*", "s3:*")
 
 
@@ -70,37 +70,37 @@ def insider(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def vended(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
-    """Spark with keys that the catalog hands out."""
+    """Spark with vended credentials."""
     return new_engine(spark, lake, VENDED, engineer.keys)
 
 
 @pytest.fixture(scope="session")
 def vended_by_alias(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
-    """The same by the alias of S3 Tables clients, signed in that service's name."""
+    """The same through the alias for S3 Tables clients, signed for the service name `s3tables`."""
     return new_engine(spark, lake, VENDED_BY_ALIAS, engineer.keys)
 
 
 @pytest.fixture(scope="session")
 def signed(spark: SparkSession, lake: Lake, engineer: User) -> Engine:
-    """Spark without keys: the catalog signs its requests for files."""
+    """Spark without credentials for files: remote signing."""
     return new_engine(spark, lake, SIGNED, engineer.keys)
 
 
 @pytest.fixture(scope="session")
-def held(spark: SparkSession, lake: Lake) -> Engine:
-    """Spark with keys of its own, which are root's."""
-    return new_engine(spark, lake, HELD, root_keys(lake.server))
+def static(spark: SparkSession, lake: Lake) -> Engine:
+    """Spark with root's access key for files."""
+    return new_engine(spark, lake, STATIC, root_keys(lake.server))
 
 
 @pytest.fixture
 def own_signatures(spark: SparkSession) -> Iterator[None]:
-    """All catalogs of a Java process ask for signatures as the first of them did, and others come by other means."""
-    _forget_who_asked(spark)
+    """Reset Iceberg's signer client, which uses the authentication of a JVM's first catalog for all catalogs."""
+    _reset_signer_client(spark)
     yield
-    _forget_who_asked(spark)
+    _reset_signer_client(spark)
 
 
-def _forget_who_asked(spark: SparkSession) -> None:
+def _reset_signer_client(spark: SparkSession) -> None:
     java = spark._jvm
     assert java is not None
     client = (
@@ -113,9 +113,9 @@ def _forget_who_asked(spark: SparkSession) -> None:
     manager.set(None, None)
 
 
-@pytest.fixture(params=["vended", "signed", "held"])
+@pytest.fixture(params=["vended", "signed", "static"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Spark, each way in after the other."""
+    """Spark in each access mode."""
     found: Engine = request.getfixturevalue(request.param)
     return found
 
@@ -125,18 +125,18 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture(scope="session")
 def trino(trino_server: TrinoServer, lake: Lake, engineer: User) -> TrinoCatalog:
-    """Trino with keys that the catalog hands out, and none of its own that open files."""
+    """Trino with vended credentials, and without its own credentials for files."""
     return new_catalog(trino_server, lake, engineer.keys, VENDED_TO_TRINO)
 
 
 @pytest.fixture(scope="session")
-def trino_held(trino_server: TrinoServer, lake: Lake) -> TrinoCatalog:
-    """Trino with keys of its own, which are root's."""
-    return new_catalog(trino_server, lake, root_keys(lake.server), HELD_BY_TRINO)
+def trino_static(trino_server: TrinoServer, lake: Lake) -> TrinoCatalog:
+    """Trino with root's access key for files."""
+    return new_catalog(trino_server, lake, root_keys(lake.server), STATIC_IN_TRINO)
 
 
-@pytest.fixture(params=["trino", "trino_held"])
+@pytest.fixture(params=["trino", "trino_static"])
 def each_trino(request: pytest.FixtureRequest) -> TrinoCatalog:
-    """Trino, each way in after the other."""
+    """Trino in each access mode."""
     found: TrinoCatalog = request.getfixturevalue(request.param)
     return found

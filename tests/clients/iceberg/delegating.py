@@ -1,4 +1,4 @@
-"""A relay that asks for keys on behalf of a client that lost the words on the way."""
+"""A relay that requests access delegation for a client that drops the header."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.fixtures.server import RunningServer
 
 
 @contextmanager
-def relay_that_asks_for_keys(server: RunningServer) -> Iterator[str]:
-    """The address of a relay to the server that adds `X-Iceberg-Access-Delegation: vended-credentials`.
+def relay_requesting_vended_credentials(server: RunningServer) -> Iterator[str]:
+    """Address of a relay to the server that adds `X-Iceberg-Access-Delegation: vended-credentials`.
 
-    DuckDB 1.5.5 makes this header and drops it again where it signs its requests; later versions send it
-    (duckdb/duckdb-iceberg#1393). The header is not signed, so that it can be added here.
+    DuckDB 1.5.5 drops this header when it signs requests; later versions send it (duckdb/duckdb-iceberg#1393). The
+    header is not signed, so a relay can add it.
     """
 
     class Relay(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def pass_on(self) -> None:
+        def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             connection = http.client.HTTPConnection("127.0.0.1", server.port)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -38,10 +38,10 @@ def relay_that_asks_for_keys(server: RunningServer) -> Iterator[str]:
             self.wfile.write(answer.read())
             connection.close()
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = pass_on
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests say themselves what went wrong."""
+            """Logs nothing: tests report their failures."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
         relay.daemon_threads = True

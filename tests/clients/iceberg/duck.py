@@ -1,4 +1,4 @@
-"""DuckDB with a lake attached as `lake`."""
+"""DuckDB with a table bucket attached as `lake`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _EXTENSIONS: Final = ("avro", "httpfs", "iceberg")
 
 
 class Duck:
-    """A connection that remembers nothing of the catalog between statements but what DuckDB does."""
+    """A connection without a catalog cache beyond DuckDB's own."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
 
-    def __call__(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:  # Any: whatever rows hold
-        """Run a statement; its rows."""
+    def __call__(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:  # Any: values of rows
+        """Run a statement and return its rows."""
         found: list[tuple[Any, ...]] = self.connection.execute(statement, parameters or None).fetchall()
         return found
 
 
 @contextmanager
 def opened_duckdb() -> Iterator[Duck]:
-    """DuckDB with its extensions, which come from their packages: nothing is fetched, whatever a statement wants."""
+    """DuckDB with extensions from Python packages and automatic downloads disabled."""
     config: dict[str, Any] = {  # Any: DuckDB's own typing of values
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
@@ -53,10 +53,10 @@ def duckdb_on(
     options: str = "",
     endpoint: str | None = None,
 ) -> Iterator[Duck]:
-    """DuckDB, signing as root unless told otherwise. `options` are further ones of ATTACH, each behind a comma.
+    """DuckDB with SigV4, by default as root. `options` are further options of ATTACH, each after a comma.
 
-    Files are reached with the same keys: DuckDB 1.5.5 cannot ask for others where it signs its requests. `endpoint` is
-    for who stands between it and the server.
+    Files are accessed with the same keys: DuckDB 1.5.5 cannot request vended credentials when it signs its requests.
+    `endpoint` is the address of a relay in front of the server.
     """
     keys = keys or root_keys(lake.server)
     with opened_duckdb() as duck:
@@ -73,7 +73,7 @@ def duckdb_on(
 
 
 def _extension(name: str) -> Path:
-    """The extension's file, from the package that brings it."""
+    """The extension's file in its Python package."""
     package = find_spec(f"duckdb_extension_{name}")
     assert package is not None
     assert package.origin is not None

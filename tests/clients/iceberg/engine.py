@@ -1,4 +1,4 @@
-"""Spark on a table bucket: the ways in, each a catalog of the one session."""
+"""Spark on a table bucket: one catalog of the shared session per access mode."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
 SPARK_MARKS: Final = [
     pytest.mark.integration,
     pytest.mark.slow,
-    # PySpark leaves the socket that it read rows from to the garbage collector.
+    # PySpark leaves its socket for rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How Spark speaks to the catalog, and gets at the files behind it."""
+class AccessMode:
+    """How Spark connects to the catalog and accesses files."""
 
     name: str
     mount: str = OWN
     service: str = "s3"
     settings: Mapping[str, str] = field(default_factory=dict)
-    holds_keys: bool = False
-    """Whether Spark is given keys to the files, besides those that sign what it asks of the catalog."""
+    static_credentials: bool = False
+    """Whether Spark has static credentials for files, besides those that sign catalog requests."""
 
 
-VENDED: Final = Way("vended", settings={DELEGATION: "vended-credentials"})
-SIGNED: Final = Way("signed", ALIAS, "s3tables", {DELEGATION: "remote-signing"})
-HELD: Final = Way("held", holds_keys=True)
-VENDED_BY_ALIAS: Final = Way("alias", ALIAS, "s3tables", {DELEGATION: "vended-credentials"})
+VENDED: Final = AccessMode("vended", settings={DELEGATION: "vended-credentials"})
+SIGNED: Final = AccessMode("signed", ALIAS, "s3tables", {DELEGATION: "remote-signing"})
+STATIC: Final = AccessMode("static", static_credentials=True)
+VENDED_BY_ALIAS: Final = AccessMode("alias", ALIAS, "s3tables", {DELEGATION: "vended-credentials"})
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The session, and the catalog in it that is one way into one table bucket."""
+    """A Spark session and its catalog for one table bucket in one access mode."""
 
     spark: SparkSession
     catalog: str
     lake: Lake
 
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:  # Any: whatever is in the rows
-        """Run a statement to its end; its rows."""
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:  # Any: values of rows
+        """Run a statement to completion and return its rows."""
         return [tuple(row) for row in self.spark.sql(statement).collect()]
 
-    def value(self, query: str) -> Any:  # Any: whatever it is
-        """The one value that a query finds."""
+    def value(self, query: str) -> Any:  # Any: a value of a row
+        """The single value that a query returns."""
         ((found,),) = self.sql(query)
         return found
 
@@ -67,31 +67,33 @@ class Engine:
         return f"{self.catalog}.{namespace}.{name}"
 
     def views(self, namespace: str) -> list[str]:
-        """The views of a namespace. Those that the session has for itself are listed everywhere, and left out."""
+        """The views of a namespace, without the session's temporary views, which every listing includes."""
         listed = self.sql(f"SHOW VIEWS IN {self.catalog}.{namespace}")
         return [name for _, name, is_temporary in listed if not is_temporary]
 
 
-def new_engine(spark: SparkSession, lake: Lake, way: Way, keys: Keys, more: Mapping[str, str] | None = None) -> Engine:
-    """Add a catalog to the session, signed for with these keys."""
-    name = f"{way.name}_{uuid.uuid4().hex[:8]}"
+def new_engine(
+    spark: SparkSession, lake: Lake, mode: AccessMode, keys: Keys, more: Mapping[str, str] | None = None
+) -> Engine:
+    """Add a catalog to the session, with requests signed by these keys."""
+    name = f"{mode.name}_{uuid.uuid4().hex[:8]}"
     settings = {
         "type": "rest",
-        "uri": f"{lake.server.endpoint}{way.mount}",
+        "uri": f"{lake.server.endpoint}{mode.mount}",
         "warehouse": lake.warehouse,
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "client.region": REGION,
         "rest.sigv4-enabled": "true",
-        "rest.signing-name": way.service,
+        "rest.signing-name": mode.service,
         "rest.signing-region": REGION,
         "rest.access-key-id": keys.access_key,
         "rest.secret-access-key": keys.secret_key,
-        # Left on, a catalog does not see for half a minute what was committed by another.
+        # With the cache, commits of other catalogs are invisible for 30 s.
         "cache-enabled": "false",
-        **way.settings,
+        **mode.settings,
         **(more or {}),
     }
-    if way.holds_keys:
+    if mode.static_credentials:
         settings |= {
             "s3.endpoint": lake.server.endpoint,
             "s3.path-style-access": "true",
@@ -101,8 +103,8 @@ def new_engine(spark: SparkSession, lake: Lake, way: Way, keys: Keys, more: Mapp
     return _added(spark, name, lake, settings)
 
 
-def with_credential(spark: SparkSession, lake: Lake, keys: Keys, way: str, *, mount: str = OWN) -> Engine:
-    """Add a catalog to the session that knows a client id and its secret, and no keys."""
+def with_credential(spark: SparkSession, lake: Lake, keys: Keys, delegation: str, *, mount: str = OWN) -> Engine:
+    """Add a catalog with an OAuth2 credential and without access keys to the session."""
     name = f"oauth_{uuid.uuid4().hex[:8]}"
     settings = {
         "type": "rest",
@@ -114,7 +116,7 @@ def with_credential(spark: SparkSession, lake: Lake, keys: Keys, way: str, *, mo
         "oauth2-server-uri": f"{lake.server.endpoint}{mount}/v1/oauth/tokens",
         "scope": "PRINCIPAL_ROLE:ALL",
         "cache-enabled": "false",
-        DELEGATION: way,
+        DELEGATION: delegation,
     }
     return _added(spark, name, lake, settings)
 
@@ -127,7 +129,7 @@ def _added(spark: SparkSession, name: str, lake: Lake, settings: Mapping[str, st
 
 
 def answered(server: RunningServer, operation: str) -> int:
-    """How many requests for an operation of the catalog a server has granted so far, all its workers together."""
+    """The number of successful requests for a catalog operation, over all workers."""
     with urllib.request.urlopen(f"{server.endpoint}/metrics") as answer:
         text = answer.read().decode()
     series = rf'lakebed_catalog_requests_total\{{operation="{operation}",status="2\d\d"\}} (\S+)'

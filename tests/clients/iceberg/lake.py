@@ -1,4 +1,4 @@
-"""A table bucket of a running server, and the ways in: PyIceberg's catalog, DuckDB's, and plain requests."""
+"""A table bucket of a running server, with PyIceberg's catalog and plain requests."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Lake:
     warehouse: str
 
     def request(self, method: str, path: str, document: object = None, *, keys: Keys | None = None) -> Answer:
-        """One request to the catalog, signed by root unless told otherwise. `path` is what follows `/v1/`."""
+        """One request to the catalog, by default signed by root. `path` follows `/v1/`."""
         url = f"{self.server.catalog_endpoint}{OWN}/v1/{path}"
         body = b"" if document is None else json.dumps(document).encode()
         signer = Signer(keys or root_keys(self.server))
         return fetch(method, url, headers=signer.headers(method, url, hashlib.sha256(body).hexdigest()), body=body)
 
     def call(self, method: str, path: str, document: object = None, *, keys: Keys | None = None) -> Any:  # Any: JSON
-        """The same, for requests in the warehouse that must succeed: the answer's document, if there is one."""
+        """A request within the catalog that must succeed; the response document, if there is one."""
         answer = self.request(method, f"{self.warehouse}/{path}", document, keys=keys)
         assert answer.status in (200, 204), answer.body
         return json.loads(answer.body) if answer.body else None
@@ -53,7 +53,7 @@ class Lake:
         service: str = "s3",
         properties: Mapping[str, str] | None = None,
     ) -> Iterator[RestCatalog]:
-        """PyIceberg's catalog, of root unless told otherwise; left alone it asks for keys to each table's files."""
+        """PyIceberg's catalog, by default as root, with vended credentials."""
         keys = keys or root_keys(self.server)
         settings = {
             "uri": f"{self.server.catalog_endpoint}{mount}",
@@ -69,7 +69,7 @@ class Lake:
 
 
 def new_lake(server: RunningServer) -> Lake:
-    """A fresh table bucket."""
+    """Create a table bucket."""
     lake = Lake(server, f"lake-{uuid.uuid4().hex[:20]}")
     with connected(server) as s3:
         s3.create_bucket(Bucket=lake.warehouse)

@@ -1,4 +1,4 @@
-"""The catalog against Iceberg's own REST Compatibility Kit: the tests that every REST catalog is to pass."""
+"""The catalog against Iceberg's REST Compatibility Kit, the tests for every REST catalog."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.clients.boto import REGION
-from tests.clients.iceberg.kit.expectations import CANNOT_PASS, FILES_NOBODY_WROTE, SWITCHED_OFF, TESTS, names
+from tests.clients.iceberg.kit.expectations import CANNOT_PASS, SWITCHED_OFF, TESTS, UNWRITTEN_FILES, names
 from tests.clients.iceberg.lake import OWN, Lake, new_lake
 from tests.fixtures.compatibility_kit import CompatibilityKit, Outcome, Verdict
 from tests.fixtures.server import RunningServer, running_server
@@ -18,39 +18,39 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
 
 @dataclass(frozen=True, slots=True)
 class KitRun:
-    """All tests, run once."""
+    """One run of all tests."""
 
     places_files: bool
     outcomes: list[Outcome]
 
     @property
     def expected(self) -> dict[str, Verdict]:
-        """What becomes of those that do not pass."""
-        failing = [*names(CANNOT_PASS), *(() if self.places_files else FILES_NOBODY_WROTE)]
+        """The expected verdict of tests that do not pass."""
+        failing = [*names(CANNOT_PASS), *(() if self.places_files else UNWRITTEN_FILES)]
         return {**dict.fromkeys(failing, Verdict.FAILED), **dict.fromkeys(names(SWITCHED_OFF), Verdict.SKIPPED)}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose log has nothing in it but what the kit brings about."""
+    """A separate server, whose log is caused by the kit alone."""
     with running_server(tmp_path_factory.mktemp("kit") / "data") as started:
         yield started
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["as it is", "with its files in place"])
+@pytest.fixture(scope="module", params=[False, True], ids=["unchanged", "with its files in place"])
 def run(
     request: pytest.FixtureRequest,
     compatibility_kit: CompatibilityKit,
     server: RunningServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> KitRun:
-    """The kit, run on a table bucket of its own."""
+    """A run of the kit on a new table bucket."""
     settings = settings_of(new_lake(server), places_files=request.param)
     return KitRun(request.param, compatibility_kit.run(settings, tmp_path_factory.mktemp("kit")))
 
 
 def settings_of(lake: Lake, *, places_files: bool) -> dict[str, str]:
-    """The kit's client: as any client of Iceberg's is set up, and with defaults that its tests look for."""
+    """Settings of the kit's client: usual Iceberg settings, and defaults that its tests expect."""
     server = lake.server
     return {
         "kit.places-files": str(places_files).lower(),
@@ -80,25 +80,25 @@ def settings_of(lake: Lake, *, places_files: bool) -> dict[str, str]:
     }
 
 
-def test_every_test_of_the_kit_does_as_expected(run: KitRun, subtests: pytest.Subtests) -> None:
+def test_every_test_of_the_kit_has_the_expected_verdict(run: KitRun, subtests: pytest.Subtests) -> None:
     for outcome in run.outcomes:
         with subtests.test(outcome.name):
             assert outcome.verdict is run.expected.get(outcome.name, Verdict.PASSED), outcome.message
 
 
-def test_all_tests_were_found_and_every_expectation_is_of_one(run: KitRun) -> None:
+def test_all_tests_ran_and_every_expectation_names_one(run: KitRun) -> None:
     found = {outcome.name for outcome in run.outcomes}
     assert len(run.outcomes) == len(found) == TESTS
-    listed = [*names(CANNOT_PASS), *FILES_NOBODY_WROTE, *names(SWITCHED_OFF)]
+    listed = [*names(CANNOT_PASS), *UNWRITTEN_FILES, *names(SWITCHED_OFF)]
     assert len(listed) == len(set(listed))
     assert set(listed) <= found
 
 
-def test_files_that_nobody_wrote_are_what_commits_are_refused_for(run: KitRun) -> None:
-    told = {outcome.name: outcome.message for outcome in run.outcomes if outcome.name in FILES_NOBODY_WROTE}
+def test_commits_are_refused_because_of_unwritten_files(run: KitRun) -> None:
+    messages = {outcome.name: outcome.message for outcome in run.outcomes if outcome.name in UNWRITTEN_FILES}
     wrong = ("is outside the table's directories", "size of the file differs from its manifest")
-    refused = {name for name, text in told.items() if text and any(why in text for why in wrong)}
-    assert refused == (set() if run.places_files else set(FILES_NOBODY_WROTE))
+    refused = {name for name, text in messages.items() if text and any(why in text for why in wrong)}
+    assert refused == (set() if run.places_files else set(UNWRITTEN_FILES))
 
 
 def test_no_request_of_the_kit_crashed(run: KitRun, server: RunningServer) -> None:

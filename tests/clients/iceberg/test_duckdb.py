@@ -1,4 +1,4 @@
-"""DuckDB on the catalog: schemas and tables from SQL, rows written, changed and read back, by it and by PyIceberg."""
+"""DuckDB on the catalog: schemas, tables and rows through SQL, checked with PyIceberg."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def duck(lake: Lake) -> Iterator[Duck]:
-    """DuckDB as root; a dot in the name of a schema is between levels."""
+    """DuckDB as root; a dot in a schema name separates levels."""
     with duckdb_on(lake, options=", SUPPORT_NESTED_NAMESPACES true") as duck:
         yield duck
 
@@ -64,7 +64,7 @@ def test_rows_are_inserted_and_read(duck: Duck, catalog: RestCatalog, namespace:
 
 
 def test_rows_are_updated_deleted_and_merged(duck: Duck, catalog: RestCatalog, namespace: str, people: str) -> None:
-    """The second format has deletes as files of positions."""
+    """Format version 2 has position delete files."""
     assert duck(f"UPDATE {people} SET name = 'changed' WHERE id = 1") == [(1,)]
     assert duck(f"DELETE FROM {people} WHERE id = 2") == [(1,)]
     source = "SELECT 3 AS id, 'merged' AS name, DATE '2026-02-02' AS day UNION ALL SELECT 4, 'new', DATE '2026-03-03'"
@@ -84,10 +84,8 @@ def test_rows_are_updated_deleted_and_merged(duck: Duck, catalog: RestCatalog, n
     assert [tuple(row.values()) for row in rows_of(table)] == expected
 
 
-def test_rows_of_the_third_format_are_changed_and_keep_their_ids(
-    duck: Duck, catalog: RestCatalog, namespace: str
-) -> None:
-    """The third format has deletes as vectors, and rows that are known by their ids."""
+def test_changed_rows_of_format_version_3_keep_their_ids(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+    """Format version 3 has deletion vectors and row ids."""
     name = f"lake.{namespace}.third"
     duck(f"CREATE TABLE {name} (id BIGINT, name VARCHAR) WITH ('format-version' = '3')")
     duck(f"INSERT INTO {name} SELECT range, 'v' || range FROM range(100)")
@@ -105,7 +103,7 @@ def test_rows_of_the_third_format_are_changed_and_keep_their_ids(
     assert [tuple(row.values()) for row in rows_of(table)] == expected
 
 
-def test_every_type_comes_back(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+def test_every_type_round_trips(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
     duck(
         f"CREATE TABLE lake.{namespace}.types (id BIGINT, b BOOLEAN, i INTEGER, f FLOAT, d DOUBLE, n DECIMAL(38, 3),"
         " dt DATE, tm TIME, ts TIMESTAMP, tz TIMESTAMPTZ, s VARCHAR, u UUID, bl BLOB, li INTEGER[],"
@@ -142,7 +140,7 @@ def test_every_type_comes_back(duck: Duck, catalog: RestCatalog, namespace: str)
     assert [list(row) for row in read] == [[*plain, 1767261600000, 9]]
 
 
-def test_partitions_are_made_and_pruned(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+def test_partitions_are_created_and_pruned(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
     name = f"lake.{namespace}.parted"
     duck(
         f"CREATE TABLE {name} (id BIGINT, region VARCHAR, moment TIMESTAMP)"
@@ -184,7 +182,7 @@ def test_table_is_altered(duck: Duck, catalog: RestCatalog, namespace: str, peop
     assert [row["score"] for row in rows_of(table)] == [None, None, None, 40]
 
 
-def test_default_is_what_rows_without_the_column_have(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+def test_rows_without_the_column_have_its_initial_default(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
     name = f"lake.{namespace}.third"
     duck(f"CREATE TABLE {name} (id BIGINT) WITH ('format-version' = '3')")
     duck(f"INSERT INTO {name} VALUES (1)")
@@ -195,7 +193,7 @@ def test_default_is_what_rows_without_the_column_have(duck: Duck, catalog: RestC
     assert [row["score"] for row in rows_of(catalog.load_table((namespace, "third")))] == [7, 20, 7]
 
 
-def test_past_is_read(duck: Duck, people: str) -> None:
+def test_snapshots_and_time_travel_are_readable(duck: Duck, people: str) -> None:
     duck(f"INSERT INTO {people} VALUES (4, 'd', '2026-01-04')")
     duck(f"DELETE FROM {people} WHERE id = 1")
     snapshots = duck(f"SELECT snapshot_id, timestamp_ms FROM iceberg_snapshots({people}) ORDER BY sequence_number")
@@ -218,7 +216,7 @@ def test_table_is_renamed_and_dropped(
 
 
 @pytest.mark.parametrize("name", ["with.dot", "UPPER", "ünïcödé-名前", "with blank", "100%", "a+b"])
-def test_name_is_any_text(duck: Duck, catalog: RestCatalog, namespace: str, name: str) -> None:
+def test_names_may_be_any_text(duck: Duck, catalog: RestCatalog, namespace: str, name: str) -> None:
     duck(f'CREATE TABLE lake.{namespace}."{name}" (id BIGINT)')
     duck(f'INSERT INTO lake.{namespace}."{name}" VALUES (1)')
     assert duck(f'SELECT * FROM lake.{namespace}."{name}"') == [(1,)]
@@ -228,7 +226,7 @@ def test_name_is_any_text(duck: Duck, catalog: RestCatalog, namespace: str, name
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
-def test_tables_are_changed_together(duck: Duck, catalog: RestCatalog, namespace: str, people: str) -> None:
+def test_tables_are_changed_in_one_transaction(duck: Duck, catalog: RestCatalog, namespace: str, people: str) -> None:
     other = f"lake.{namespace}.other"
     duck(f"CREATE TABLE {other} (id BIGINT)")
     duck("BEGIN")
@@ -242,7 +240,7 @@ def test_tables_are_changed_together(duck: Duck, catalog: RestCatalog, namespace
     assert ids_of(catalog.load_table((namespace, "other"))) == [1, 2]
 
 
-def test_given_up_transaction_leaves_no_trace(duck: Duck, catalog: RestCatalog, namespace: str, people: str) -> None:
+def test_rolled_back_transaction_leaves_no_trace(duck: Duck, catalog: RestCatalog, namespace: str, people: str) -> None:
     before = catalog.load_table((namespace, "people")).metadata
     duck("BEGIN")
     duck(f"DELETE FROM {people}")
@@ -252,7 +250,7 @@ def test_given_up_transaction_leaves_no_trace(duck: Duck, catalog: RestCatalog, 
     assert catalog.list_tables(namespace) == [(namespace, "people")]
 
 
-def test_of_two_transactions_on_the_same_rows_one_wins(lake: Lake, duck: Duck, people: str) -> None:
+def test_one_of_two_conflicting_transactions_succeeds(lake: Lake, duck: Duck, people: str) -> None:
     with duckdb_on(lake) as rival:
         duck("BEGIN")
         duck(f"DELETE FROM {people} WHERE id = 1")

@@ -1,4 +1,4 @@
-"""DuckDB and PyIceberg on the same tables: each reads what the other wrote, and writes on."""
+"""DuckDB and PyIceberg on the same tables: each reads and extends what the other wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, MonthTransform
 from pyiceberg.types import StringType
 
-from tests.clients.iceberg.delegating import relay_that_asks_for_keys
+from tests.clients.iceberg.delegating import relay_requesting_vended_credentials
 from tests.clients.iceberg.duck import Duck, duckdb_on
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
@@ -29,7 +29,7 @@ def duck(lake: Lake) -> Iterator[Duck]:
         yield duck
 
 
-def test_what_pyiceberg_wrote_is_read(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+def test_tables_written_by_pyiceberg_are_readable(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "bucket"))
     table = catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec)
     table.append(people(*range(20)))
@@ -55,7 +55,7 @@ def test_what_pyiceberg_wrote_is_read(duck: Duck, catalog: RestCatalog, namespac
     assert [row[0] for row in duck(f"DESCRIBE {name}")] == ["more", "id", "title", "day"]
 
 
-def test_both_write_in_turn(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
+def test_both_engines_write_alternately(duck: Duck, catalog: RestCatalog, namespace: str) -> None:
     table = catalog.create_table((namespace, "t"), SCHEMA)
     name = f"lake.{namespace}.t"
     table.append(people(1, 2, 3))
@@ -76,7 +76,7 @@ def test_both_write_in_turn(duck: Duck, catalog: RestCatalog, namespace: str) ->
     assert ids_of(catalog.load_table((namespace, "t"))) == [1, 3, 4, 5, 6]
 
 
-def test_both_write_at_once(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+def test_both_engines_write_concurrently(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table((namespace, "t"), SCHEMA, properties={"commit.retry.num-retries": "10"})
 
     def with_duckdb(first: int) -> list[int]:
@@ -108,11 +108,11 @@ def test_both_write_at_once(lake: Lake, catalog: RestCatalog, namespace: str) ->
     assert ids_of(catalog.load_table((namespace, "t"))) == done
 
 
-# -- ways in -----------------------------------------------------------------------------------------------------------
+# -- access modes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("mount", "service"), [(OWN, "s3tables"), (ALIAS, "s3tables"), (POLARIS, "s3")])
-def test_catalog_is_one_under_all_its_addresses(
+def test_catalog_is_the_same_at_all_its_paths(
     lake: Lake, catalog: RestCatalog, namespace: str, mount: str, service: str
 ) -> None:
     with duckdb_on(lake, mount=mount, service=service) as duck:
@@ -120,7 +120,7 @@ def test_catalog_is_one_under_all_its_addresses(
     assert ids_of(catalog.load_table((namespace, "t"))) == [1]
 
 
-def test_files_are_reached_with_the_clients_own_keys(lake: Lake, namespace: str, insider: User) -> None:
+def test_files_are_accessible_with_the_clients_own_credentials(lake: Lake, namespace: str, insider: User) -> None:
     name = f"lake.{namespace}.t"
     with duckdb_on(lake, insider.keys, options=", ACCESS_DELEGATION_MODE 'none'") as duck:
         duck(f"CREATE TABLE {name} AS SELECT range AS id FROM range(3)")
@@ -128,7 +128,7 @@ def test_files_are_reached_with_the_clients_own_keys(lake: Lake, namespace: str,
         assert duck(f"FROM {name}") == [(0,), (2,)]
 
 
-def test_keys_without_rights_in_s3_open_no_files(
+def test_credentials_without_s3_permissions_open_no_files(
     lake: Lake, catalog: RestCatalog, namespace: str, engineer: User
 ) -> None:
     catalog.create_table((namespace, "t"), SCHEMA).append(people(1))
@@ -136,10 +136,10 @@ def test_keys_without_rights_in_s3_open_no_files(
         duck(f"FROM lake.{namespace}.t")
 
 
-def test_files_are_reached_with_keys_of_the_catalog(lake: Lake, namespace: str, engineer: User) -> None:
+def test_files_are_accessible_with_vended_credentials(lake: Lake, namespace: str, engineer: User) -> None:
     name = f"lake.{namespace}.t"
     with (
-        relay_that_asks_for_keys(lake.server) as endpoint,
+        relay_requesting_vended_credentials(lake.server) as endpoint,
         duckdb_on(lake, engineer.keys, endpoint=endpoint) as duck,
     ):
         duck(f"CREATE TABLE {name} (id BIGINT)")
@@ -150,10 +150,12 @@ def test_files_are_reached_with_keys_of_the_catalog(lake: Lake, namespace: str, 
         assert duck(f"FROM lake.{namespace}.staged") == [(3,)]
 
 
-def test_keys_of_a_reader_write_nothing(lake: Lake, catalog: RestCatalog, namespace: str, analyst: User) -> None:
+def test_vended_credentials_of_a_reader_are_read_only(
+    lake: Lake, catalog: RestCatalog, namespace: str, analyst: User
+) -> None:
     catalog.create_table((namespace, "t"), SCHEMA).append(people(1))
     with (
-        relay_that_asks_for_keys(lake.server) as endpoint,
+        relay_requesting_vended_credentials(lake.server) as endpoint,
         duckdb_on(lake, analyst.keys, endpoint=endpoint) as duck,
     ):
         assert duck(f"SELECT id FROM lake.{namespace}.t") == [(1,)]

@@ -1,4 +1,4 @@
-"""DuckDB with an OAuth2 credential and nothing else, to the catalog and to files."""
+"""DuckDB with an OAuth2 credential only, for the catalog and files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 @contextmanager
 def duckdb_with_credential(lake: Lake, keys: Keys, *, mount: str = OWN) -> Iterator[Duck]:
-    """DuckDB with a credential alone: files are reached with keys that the catalog hands out."""
+    """DuckDB with an OAuth2 credential; files are accessed with vended credentials."""
     with opened_duckdb() as duck:
         duck(
             f"CREATE SECRET credential (TYPE iceberg, CLIENT_ID '{keys.access_key}',"
@@ -34,7 +34,7 @@ def duckdb_with_credential(lake: Lake, keys: Keys, *, mount: str = OWN) -> Itera
 
 
 @pytest.mark.parametrize("mount", [OWN, POLARIS])
-def test_duckdb_needs_its_credential_and_no_more(lake: Lake, namespace: str, engineer: User, mount: str) -> None:
+def test_duckdb_needs_an_oauth_credential_only(lake: Lake, namespace: str, engineer: User, mount: str) -> None:
     with duckdb_with_credential(lake, engineer.keys, mount=mount) as duck:
         name = f"lake.{namespace}.people"
         duck(f"CREATE TABLE {name} (id BIGINT, name VARCHAR)")
@@ -43,7 +43,7 @@ def test_duckdb_needs_its_credential_and_no_more(lake: Lake, namespace: str, eng
         assert duck(f"SELECT id FROM {name} ORDER BY id") == [(1,), (3,)]
 
 
-def test_duckdb_is_refused_what_its_user_may_not(
+def test_duckdb_has_the_permissions_of_its_user(
     lake: Lake, catalog: RestCatalog, namespace: str, analyst: User
 ) -> None:
     catalog.create_table((namespace, "t"), SCHEMA).append(people(1, 3))

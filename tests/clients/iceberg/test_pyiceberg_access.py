@@ -1,4 +1,4 @@
-"""PyIceberg's ways to the catalog and to files: three addresses; keys of its own, keys handed out, requests signed."""
+"""PyIceberg's access to the catalog at three paths, and to files in three modes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 
 def use(catalog: RestCatalog, namespace: str) -> Table:
-    """A little of everything: a table made at once and one that is staged, written, changed, read."""
+    """Create a table directly and another one staged; write, change and read it."""
     table = catalog.create_table((namespace, "t"), SCHEMA)
     table.append(people(1, 2, 3))
     table.delete("id = 2")
@@ -35,12 +35,12 @@ def use(catalog: RestCatalog, namespace: str) -> Table:
     return read
 
 
-# -- addresses ---------------------------------------------------------------------------------------------------------
+# -- paths -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("service", ["s3", "s3tables"])
 @pytest.mark.parametrize("mount", [OWN, ALIAS, POLARIS])
-def test_catalog_is_one_under_all_its_addresses(
+def test_catalog_is_the_same_at_all_its_paths(
     lake: Lake, catalog: RestCatalog, namespace: str, mount: str, service: str
 ) -> None:
     with lake.catalog(mount=mount, service=service) as elsewhere:
@@ -54,22 +54,22 @@ def test_catalog_is_one_under_all_its_addresses(
 @pytest.mark.parametrize(
     "warehouse", ["{}", "s3://{}/", "s3://{}", "arn:aws:s3tables:us-east-1:000000000000:bucket/{}"]
 )
-def test_warehouse_is_named_in_several_ways(lake: Lake, namespace: str, warehouse: str) -> None:
+def test_warehouse_parameter_has_several_forms(lake: Lake, namespace: str, warehouse: str) -> None:
     named = Lake(lake.server, warehouse.format(lake.warehouse))
     with named.catalog() as catalog:
         assert catalog.namespace_exists(namespace)
 
 
-def test_strangers_and_what_is_not_there_are_told_apart(lake: Lake) -> None:
+def test_invalid_credentials_and_absent_warehouses_have_different_errors(lake: Lake) -> None:
     with pytest.raises(RESTError, match="NoSuchWarehouse"), Lake(lake.server, "no-such-bucket").catalog():
         pass
     root = root_keys(lake.server)
-    for keys in (Keys("AKIANOBODYKNOWSTHIS0", "secret"), Keys(root.access_key, "not the secret")):
+    for keys in (Keys("AKIAUNKNOWNACCESSKEY", "secret"), Keys(root.access_key, "not the secret")):
         with pytest.raises((UnauthorizedError, ForbiddenError)), lake.catalog(keys):
             pass
 
 
-def test_request_without_a_signature_is_refused(lake: Lake) -> None:
+def test_unsigned_request_is_refused(lake: Lake) -> None:
     settings = {"uri": f"{lake.server.endpoint}{OWN}", "warehouse": lake.warehouse}
     with pytest.raises((UnauthorizedError, BadRequestError)):
         RestCatalog("lake", **settings)
@@ -78,7 +78,7 @@ def test_request_without_a_signature_is_refused(lake: Lake) -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_reached_with_the_clients_own_keys(lake: Lake, namespace: str, insider: User) -> None:
+def test_files_are_accessible_with_the_clients_own_credentials(lake: Lake, namespace: str, insider: User) -> None:
     keys = insider.keys
     own = {DELEGATION: "", "s3.access-key-id": keys.access_key, "s3.secret-access-key": keys.secret_key}
     with lake.catalog(keys, properties=own) as catalog:
@@ -88,14 +88,16 @@ def test_files_are_reached_with_the_clients_own_keys(lake: Lake, namespace: str,
         assert table.io.properties["s3.endpoint"] == lake.server.endpoint
 
 
-def test_files_are_reached_with_keys_of_the_catalog(lake: Lake, namespace: str, engineer: User) -> None:
+def test_files_are_accessible_with_vended_credentials(lake: Lake, namespace: str, engineer: User) -> None:
     with lake.catalog(engineer.keys) as catalog:
         table = use(catalog, namespace)
         assert table.io.properties["s3.access-key-id"] != engineer.keys.access_key
         assert table.io.properties["s3.session-token"]
 
 
-def test_keys_of_a_reader_write_nothing(lake: Lake, catalog: RestCatalog, namespace: str, analyst: User) -> None:
+def test_vended_credentials_of_a_reader_are_read_only(
+    lake: Lake, catalog: RestCatalog, namespace: str, analyst: User
+) -> None:
     use(catalog, namespace)
     with lake.catalog(analyst.keys) as reading:
         table = reading.load_table((namespace, "t"))
@@ -116,13 +118,13 @@ def test_keys_of_a_reader_write_nothing(lake: Lake, catalog: RestCatalog, namesp
 
 @pytest.fixture
 def signing(lake: Lake, engineer: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestCatalog]:
-    """PyIceberg with requests to S3 signed by the catalog.
+    """PyIceberg with remote signing.
 
-    Its signer knows bearer tokens only and would send what it wants signed without a signature of its own; here it
-    sends it through the adapter that signs the catalog's other requests.
+    PyIceberg's signer supports only bearer tokens for its signing requests; here the adapter that signs other catalog
+    requests signs them.
 
-    It works in one thread: PyIceberg 0.12 takes a signer off and puts another one on for every thread that opens the
-    table, and what others send in between goes out unsigned.
+    Runs in one thread: PyIceberg 0.12 replaces the signer whenever a thread opens the table, and concurrent requests
+    in between are sent unsigned.
     """
     with (
         lake.catalog(engineer.keys, properties={DELEGATION: "remote-signing"}) as catalog,
@@ -139,14 +141,14 @@ def signing(lake: Lake, engineer: User, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield catalog
 
 
-def test_files_are_reached_by_having_requests_signed(signing: RestCatalog, namespace: str) -> None:
+def test_files_are_accessible_with_remote_signing(signing: RestCatalog, namespace: str) -> None:
     table = use(signing, namespace)
     assert type(table.io).__name__ == "FsspecFileIO"
     assert "s3.access-key-id" not in table.io.properties
 
 
-def test_two_tables_are_read_in_turn_with_signed_requests(signing: RestCatalog, namespace: str) -> None:
-    """PyIceberg gives the requests of all open tables to the signer of the one that was opened last."""
+def test_two_tables_are_read_alternately_with_remote_signing(signing: RestCatalog, namespace: str) -> None:
+    """PyIceberg sends the requests of all open tables to the signer of the table that was opened last."""
     first, second = (signing.create_table((namespace, name), SCHEMA) for name in ("first", "second"))
     for table, number in ((first, 1), (second, 2), (first, 3), (second, 4)):
         table.append(people(number))
@@ -165,7 +167,9 @@ def test_large_file_is_uploaded_in_signed_parts(signing: RestCatalog, namespace:
         assert stream.read(2) == bytes([118, 119])
 
 
-def test_nothing_that_is_no_tables_is_signed(lake: Lake, signing: RestCatalog, namespace: str, s3: Any) -> None:
+def test_remote_signing_is_limited_to_files_of_tables(
+    lake: Lake, signing: RestCatalog, namespace: str, s3: Any
+) -> None:
     table = signing.create_table((namespace, "t"), SCHEMA)
     s3.put_object(Bucket=lake.warehouse, Key="loose/file", Body=b"1")
     with pytest.raises(SignError, match="Failed to sign request 403"):

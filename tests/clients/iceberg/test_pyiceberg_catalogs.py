@@ -1,4 +1,4 @@
-"""PyIceberg in a bucket with two catalogs, made over the management API: neither sees, nor reaches, the other."""
+"""PyIceberg in a bucket with two catalogs of the management API, which are isolated from each other."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ pytestmark = pytest.mark.integration
 
 
 @dataclass(frozen=True)
-class Shared:
-    """A bucket with two catalogs in it, whose names begin alike, as their places do."""
+class SharedBucket:
+    """A bucket with two catalogs whose names and base locations share a prefix."""
 
     bucket: str
     one: Lake
     two: Lake
     writer: Member
-    """Who may do everything in the first, and nothing in the second."""
+    """A member with every permission in the first catalog and none in the second."""
 
 
-def made(server: RunningServer, name: str, base: str, kind: str = "INTERNAL") -> Lake:
-    """A catalog, made over the management API."""
+def create_catalog(server: RunningServer, name: str, base: str, kind: str = "INTERNAL") -> Lake:
+    """Create a catalog with the management API."""
     keys = root_keys(server)
     lake = Lake(server, name)
     catalog = {
@@ -46,21 +46,21 @@ def made(server: RunningServer, name: str, base: str, kind: str = "INTERNAL") ->
 
 
 @pytest.fixture(scope="module")
-def shared(lakebed_server: RunningServer) -> Shared:
+def shared(lakebed_server: RunningServer) -> SharedBucket:
     bucket = f"shared-{uuid.uuid4().hex[:20]}"
     with connected(lakebed_server) as s3:
         s3.create_bucket(Bucket=bucket)
     name = f"catalog_{uuid.uuid4().hex[:12]}"
-    one = made(lakebed_server, name, f"s3://{bucket}/teams/one")
-    two = made(lakebed_server, f"{name}0", f"s3://{bucket}/teams/one0")
+    one = create_catalog(lakebed_server, name, f"s3://{bucket}/teams/one")
+    two = create_catalog(lakebed_server, f"{name}0", f"s3://{bucket}/teams/one0")
     keys = root_keys(lakebed_server)
     office = Office(one, bearer(one, keys.access_key, keys.secret_key))
     writer = office.member("writer")
     office.grant(writer, "CATALOG_MANAGE_CONTENT")
-    return Shared(bucket, one, two, writer)
+    return SharedBucket(bucket, one, two, writer)
 
 
-def test_each_has_its_own_names_and_files(shared: Shared) -> None:
+def test_catalogs_have_separate_names_and_files(shared: SharedBucket) -> None:
     with shared.one.catalog() as one, shared.two.catalog() as two:
         one.create_namespace("ns")
         assert one.list_namespaces() == [("ns",)]
@@ -85,7 +85,7 @@ def test_each_has_its_own_names_and_files(shared: Shared) -> None:
         assert one.list_tables("ns") == [("ns", "t")]
 
 
-def test_keys_of_one_do_not_reach_the_other(shared: Shared, lakebed_server: RunningServer) -> None:
+def test_credentials_of_one_catalog_do_not_open_the_other(shared: SharedBucket, lakebed_server: RunningServer) -> None:
     with shared.two.catalog() as two:
         two.create_namespace_if_not_exists("private")
         theirs = two.create_table(("private", "t"), SCHEMA)
@@ -115,16 +115,16 @@ def test_keys_of_one_do_not_reach_the_other(shared: Shared, lakebed_server: Runn
                 call()
 
 
-def test_who_holds_one_catalog_does_not_get_into_the_other(shared: Shared) -> None:
+def test_permissions_in_one_catalog_do_not_apply_to_the_other(shared: SharedBucket) -> None:
     stranger = Member(shared.two, shared.writer.name, shared.writer.client_id, shared.writer.secret)
     with pytest.raises(ForbiddenError), stranger.catalog():
         pass
     assert stranger.ask("GET", "namespaces").status == 403
 
 
-def test_external_catalog_takes_no_commits(shared: Shared, lakebed_server: RunningServer) -> None:
+def test_external_catalog_refuses_commits(shared: SharedBucket, lakebed_server: RunningServer) -> None:
     name = f"mirror_{uuid.uuid4().hex[:12]}"
-    mirror = made(lakebed_server, name, f"s3://{shared.bucket}/mirror", "EXTERNAL")
+    mirror = create_catalog(lakebed_server, name, f"s3://{shared.bucket}/mirror", "EXTERNAL")
     with mirror.catalog() as catalog:
         catalog.create_namespace("ns")
         with pytest.raises(BadRequestError, match="external catalog"):
@@ -132,7 +132,7 @@ def test_external_catalog_takes_no_commits(shared: Shared, lakebed_server: Runni
         assert catalog.list_tables("ns") == []
 
 
-def test_requests_are_signed_for_the_files_of_either(shared: Shared, lakebed_server: RunningServer) -> None:
+def test_remote_signing_works_in_both_catalogs(shared: SharedBucket, lakebed_server: RunningServer) -> None:
     keys = root_keys(lakebed_server)
     token = bearer(shared.one, keys.access_key, keys.secret_key)["Authorization"].removeprefix("Bearer ")
 
@@ -153,9 +153,9 @@ def test_requests_are_signed_for_the_files_of_either(shared: Shared, lakebed_ser
             assert ids_of(catalog.load_table(("signed", "t"))) == [number]
 
 
-def test_catalog_has_a_name_that_no_bucket_could_have(shared: Shared, lakebed_server: RunningServer) -> None:
+def test_catalog_name_need_not_be_a_bucket_name(shared: SharedBucket, lakebed_server: RunningServer) -> None:
     name = f"Sales ü {uuid.uuid4().hex[:12]}"
-    lake = made(lakebed_server, name, f"s3://{shared.bucket}/odd name")
+    lake = create_catalog(lakebed_server, name, f"s3://{shared.bucket}/odd name")
     with lake.catalog() as catalog:
         catalog.create_namespace("ns")
         catalog.create_table(("ns", "t"), SCHEMA).append(people(1, 2))
@@ -164,9 +164,9 @@ def test_catalog_has_a_name_that_no_bucket_could_have(shared: Shared, lakebed_se
         assert ids_of(table) == [1, 2]
 
 
-def test_catalog_goes_when_it_is_empty(shared: Shared, lakebed_server: RunningServer) -> None:
+def test_empty_catalog_can_be_dropped(shared: SharedBucket, lakebed_server: RunningServer) -> None:
     name = f"brief_{uuid.uuid4().hex[:12]}"
-    lake = made(lakebed_server, name, f"s3://{shared.bucket}/brief")
+    lake = create_catalog(lakebed_server, name, f"s3://{shared.bucket}/brief")
     keys = root_keys(lakebed_server)
     office = Office(lake, bearer(lake, keys.access_key, keys.secret_key))
     with lake.catalog() as catalog:

@@ -1,4 +1,4 @@
-"""Many PyIceberg writers on one table: each commit that was answered is there, once, and nothing else is."""
+"""Many PyIceberg writers on one table: every acknowledged commit is applied once, and nothing else is."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ APPENDS = 4
 
 
 def together(work: Callable[[int], list[int]]) -> list[int]:
-    """Run the writers at once; what all of them say they did."""
+    """Run the writers concurrently; the ids that they report as written."""
     with ThreadPoolExecutor(WRITERS) as pool:
-        return sorted(one for done in pool.map(work, range(WRITERS)) for one in done)
+        return sorted(id_ for done in pool.map(work, range(WRITERS)) for id_ in done)
 
 
 @pytest.mark.parametrize("retries", ["0", "30"], ids=["giving-up", "trying-again"])
-def test_rows_are_those_of_the_appends_that_succeeded(
+def test_table_has_the_rows_of_successful_appends(
     lake: Lake, catalog: RestCatalog, namespace: str, retries: str
 ) -> None:
     properties = {
@@ -59,8 +59,8 @@ def test_rows_are_those_of_the_appends_that_succeeded(
         assert done == list(range(WRITERS * APPENDS))
 
 
-def test_changes_that_do_not_touch_each_other_all_succeed(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
-    """Properties require nothing of the table but that it is the same: the server tries them again by itself."""
+def test_independent_changes_all_succeed(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+    """Property updates require only the same table, so the server retries them."""
     catalog.create_table((namespace, "t"), SCHEMA)
 
     def write(writer: int) -> list[int]:
@@ -76,9 +76,7 @@ def test_changes_that_do_not_touch_each_other_all_succeed(lake: Lake, catalog: R
     assert sum(value == "done" for value in properties.values()) == WRITERS * APPENDS
 
 
-def test_writers_of_different_tables_do_not_wait_for_each_other(
-    lake: Lake, catalog: RestCatalog, namespace: str
-) -> None:
+def test_writers_of_different_tables_do_not_conflict(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     def write(writer: int) -> list[int]:
         with lake.catalog() as own:
             table = own.create_table((namespace, f"t{writer}"), SCHEMA)
@@ -89,9 +87,7 @@ def test_writers_of_different_tables_do_not_wait_for_each_other(
     assert together(write) == sorted(list(range(APPENDS)) * WRITERS)
 
 
-def test_rows_deleted_while_others_append_are_gone_and_the_others_stay(
-    lake: Lake, catalog: RestCatalog, namespace: str
-) -> None:
+def test_concurrent_deletes_and_appends_both_take_effect(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     properties = {"commit.retry.num-retries": "10", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "100"}
     table = catalog.create_table((namespace, "t"), SCHEMA, properties=properties)
     table.append(people(*range(100, 100 + WRITERS)))
@@ -112,7 +108,7 @@ def test_rows_deleted_while_others_append_are_gone_and_the_others_stay(
     assert ids_of(catalog.load_table((namespace, "t"))) == sorted(expected)
 
 
-def test_one_of_two_schema_changes_wins(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+def test_one_of_two_concurrent_schema_changes_succeeds(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table((namespace, "t"), SCHEMA)
 
     def change(writer: int, table: Table) -> list[int]:
@@ -134,7 +130,7 @@ def test_one_of_two_schema_changes_wins(lake: Lake, catalog: RestCatalog, namesp
     assert won
 
 
-def test_one_of_many_creators_wins(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+def test_one_of_many_concurrent_creates_succeeds(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     def write(writer: int) -> list[int]:
         with lake.catalog() as own:
             staged = own.create_table_transaction((namespace, "t"), SCHEMA)

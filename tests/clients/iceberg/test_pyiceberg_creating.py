@@ -1,4 +1,4 @@
-"""PyIceberg makes tables: what it asks for is what it gets, at once or staged."""
+"""PyIceberg creates tables, directly or staged, with the requested definition."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ EVERY_TYPE = Schema(
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_schema_of_every_type_comes_back(catalog: RestCatalog, namespace: str, version: str) -> None:
+def test_schema_of_every_type_round_trips(catalog: RestCatalog, namespace: str, version: str) -> None:
     made = catalog.create_table((namespace, "t"), EVERY_TYPE, properties={"format-version": version})
     table = catalog.load_table((namespace, "t"))
     assert table.schema() == EVERY_TYPE
@@ -87,7 +87,7 @@ def test_schema_of_every_type_comes_back(catalog: RestCatalog, namespace: str, v
     assert table.metadata_location == made.metadata_location
 
 
-def test_partition_spec_sort_order_and_properties_come_back(catalog: RestCatalog, namespace: str) -> None:
+def test_partition_spec_sort_order_and_properties_round_trip(catalog: RestCatalog, namespace: str) -> None:
     spec = PartitionSpec(
         PartitionField(11, 1000, IdentityTransform(), "string"),
         PartitionField(1, 1001, BucketTransform(16), "long_bucket"),
@@ -110,7 +110,7 @@ def test_partition_spec_sort_order_and_properties_come_back(catalog: RestCatalog
     assert table.properties == properties
 
 
-def test_location_is_where_the_client_wants_it(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+def test_client_may_choose_the_location(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     location = f"s3://{lake.warehouse}/chosen/{namespace}/t"
     table = catalog.create_table((namespace, "t"), SCHEMA, location=location + "/")
     assert table.location() == location
@@ -125,7 +125,7 @@ def test_location_is_where_the_client_wants_it(lake: Lake, catalog: RestCatalog,
 
 
 @pytest.mark.parametrize("name", ["with.dot", "UPPER", "upper", "ünïcödé-名前", "with blank", "100%25", "a+b=c&d#e"])
-def test_name_is_any_text(catalog: RestCatalog, namespace: str, name: str) -> None:
+def test_names_may_be_any_text(catalog: RestCatalog, namespace: str, name: str) -> None:
     catalog.create_table((namespace, name), SCHEMA).append(people(1, 2))
     assert catalog.list_tables(namespace) == [(namespace, name)]
     assert catalog.table_exists((namespace, name))
@@ -144,7 +144,7 @@ def test_names_differ_in_case(catalog: RestCatalog, namespace: str) -> None:
     }
 
 
-def test_table_is_made_once(catalog: RestCatalog, namespace: str) -> None:
+def test_existing_table_is_not_created_again(catalog: RestCatalog, namespace: str) -> None:
     made = catalog.create_table((namespace, "t"), SCHEMA)
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table((namespace, "t"), SCHEMA)
@@ -152,11 +152,11 @@ def test_table_is_made_once(catalog: RestCatalog, namespace: str) -> None:
     assert found.metadata == made.metadata
 
 
-def test_schema_may_be_arrows(catalog: RestCatalog, namespace: str) -> None:
+def test_schema_may_be_an_arrow_schema(catalog: RestCatalog, namespace: str) -> None:
     assert catalog.create_table((namespace, "t"), ARROW_SCHEMA).schema() == SCHEMA
 
 
-def test_staged_table_is_there_with_its_first_commit(catalog: RestCatalog, namespace: str) -> None:
+def test_staged_table_is_created_by_its_first_commit(catalog: RestCatalog, namespace: str) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "id_bucket"))
     order = SortOrder(SortField(1, IdentityTransform()))
     with catalog.create_table_transaction(
@@ -178,7 +178,7 @@ def test_staged_table_is_there_with_its_first_commit(catalog: RestCatalog, names
     assert len(table.snapshots()) == 1
 
 
-def test_staged_table_loses_to_one_that_was_made_meanwhile(catalog: RestCatalog, namespace: str) -> None:
+def test_staged_create_conflicts_with_a_table_created_in_between(catalog: RestCatalog, namespace: str) -> None:
     staged = catalog.create_table_transaction((namespace, "t"), SCHEMA)
     staged.append(people(1))
     catalog.create_table((namespace, "t"), SCHEMA).append(people(2, day=date(2026, 2, 2)))
@@ -187,7 +187,7 @@ def test_staged_table_loses_to_one_that_was_made_meanwhile(catalog: RestCatalog,
     assert ids_of(catalog.load_table((namespace, "t"))) == [2]
 
 
-def test_staged_table_that_is_given_up_leaves_its_name_free(catalog: RestCatalog, namespace: str) -> None:
+def test_abandoned_staged_create_leaves_the_name_free(catalog: RestCatalog, namespace: str) -> None:
     staged = catalog.create_table_transaction((namespace, "t"), SCHEMA)
     staged.append(people(1))
     table = catalog.create_table((namespace, "t"), SCHEMA)

@@ -1,4 +1,4 @@
-"""PyIceberg changes tables: columns, partitions, order, properties, statistics, format."""
+"""PyIceberg evolves tables: columns, partitions, sort order, properties, statistics, format version."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_renamed_column_keeps_its_rows(catalog: RestCatalog, table: Table) -> No
     assert [row["Tïtle.x"] for row in rows_of(table)] == ["name-1", "name-2"]
 
 
-def test_dropped_column_does_not_come_back_with_its_name(catalog: RestCatalog, table: Table) -> None:
+def test_column_added_with_the_name_of_a_dropped_one_is_empty(catalog: RestCatalog, table: Table) -> None:
     with table.update_schema() as update:
         update.delete_column("name")
     with table.update_schema() as update:
@@ -118,7 +118,7 @@ def test_types_are_widened(catalog: RestCatalog, namespace: str) -> None:
     assert [(row["id"], row["ratio"]) for row in rows_of(table)] == [(1, 0.5), (2, 0.25)]
 
 
-def test_identifier_fields_are_the_key_of_an_upsert(catalog: RestCatalog, namespace: str) -> None:
+def test_upsert_matches_by_identifier_fields(catalog: RestCatalog, namespace: str) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
     table = catalog.create_table((namespace, "t"), schema)
     with table.update_schema() as update:
@@ -130,7 +130,7 @@ def test_identifier_fields_are_the_key_of_an_upsert(catalog: RestCatalog, namesp
     assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, "a"), (2, "B"), (3, "C")]
 
 
-def test_schema_grows_by_the_names_of_another(catalog: RestCatalog, table: Table) -> None:
+def test_union_by_name_adds_columns(catalog: RestCatalog, table: Table) -> None:
     with table.update_schema() as update:
         update.union_by_name(pa.schema([("id", pa.int64()), ("extra", pa.string())]))
     table.append(pa.table({"id": [3], "extra": ["x"]}))
@@ -142,7 +142,7 @@ def test_schema_grows_by_the_names_of_another(catalog: RestCatalog, table: Table
     ]
 
 
-def test_change_of_a_schema_that_moved_on_is_refused(catalog: RestCatalog, table: Table) -> None:
+def test_change_of_a_stale_schema_is_refused(catalog: RestCatalog, table: Table) -> None:
     other = catalog.load_table(table.name())
     with table.update_schema() as update:
         update.add_column("a", StringType())
@@ -151,7 +151,7 @@ def test_change_of_a_schema_that_moved_on_is_refused(catalog: RestCatalog, table
     assert catalog.load_table(table.name()).schema().column_names == ["id", "name", "day", "a"]
 
 
-def test_partitions_evolve_and_old_files_stay_found(catalog: RestCatalog, table: Table) -> None:
+def test_partitions_evolve_and_old_files_stay_readable(catalog: RestCatalog, table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("day", MonthTransform(), "month")
         update.add_field("id", BucketTransform(4), "bucket")
@@ -175,7 +175,7 @@ def test_partitions_evolve_and_old_files_stay_found(catalog: RestCatalog, table:
     assert ids_of(catalog.load_table(table.name())) == [1, 2, 6]
 
 
-def test_spec_that_was_there_before_is_used_again(catalog: RestCatalog, table: Table) -> None:
+def test_earlier_partition_spec_is_reused(catalog: RestCatalog, table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("day", DayTransform(), "day_day")
     with table.update_spec() as update:
@@ -209,7 +209,7 @@ def test_properties_are_set_and_removed(catalog: RestCatalog, table: Table) -> N
     assert {name: properties.get(name) for name in ("a", "b", "ünï")} == {"a": None, "b": "3", "ünï": "ćödé"}
 
 
-def test_statistics_are_kept_and_dropped(lake: Lake, catalog: RestCatalog, table: Table, s3: Any) -> None:
+def test_statistics_are_set_and_removed(lake: Lake, catalog: RestCatalog, table: Table, s3: Any) -> None:
     snapshot = table.current_snapshot()
     assert snapshot is not None
     path = f"{table.location()}/metadata/{uuid.uuid4()}.stats"
@@ -238,7 +238,7 @@ def test_statistics_are_kept_and_dropped(lake: Lake, catalog: RestCatalog, table
     assert catalog.load_table(table.name()).metadata.statistics == []
 
 
-def test_first_format_is_upgraded(catalog: RestCatalog, namespace: str) -> None:
+def test_format_version_1_is_upgraded(catalog: RestCatalog, namespace: str) -> None:
     table = catalog.create_table((namespace, "t"), SCHEMA, properties={"format-version": "1"})
     table.append(people(1))
     with table.transaction() as transaction:

@@ -115,7 +115,7 @@ def test_caller_without_permission_is_refused_although_the_connection_has_all(
         behind.create_namespace(name)
         behind.create_table((name, "t"), SCHEMA).append(people(1, 2))
         behind.create_table((name, "other"), SCHEMA).append(people(3))
-    writer, reader, nobody = (office.member(what) for what in ("writer", "reader", "nobody"))
+    writer, reader, unprivileged = (office.member(role) for role in ("writer", "reader", "unprivileged"))
     office.grant(writer, "TABLE_WRITE_DATA", name, table="t")
     office.grant(writer, "TABLE_LIST", name, table="t")
     office.grant(reader, "TABLE_READ_DATA", name, table="t")
@@ -133,7 +133,7 @@ def test_caller_without_permission_is_refused_although_the_connection_has_all(
         assert len(catalog.load_table((name, "t")).snapshots()) == 2
         with pytest.raises(ForbiddenError):
             catalog.load_table((name, "t")).transaction().set_properties(x="y").commit_transaction()
-    with nobody.catalog() as catalog:
+    with unprivileged.catalog() as catalog:
         refuses(
             lambda: catalog.load_table((name, "t")),
             lambda: catalog.list_tables(name),

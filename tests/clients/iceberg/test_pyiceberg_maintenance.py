@@ -1,4 +1,4 @@
-"""Maintenance of tables that PyIceberg writes, on a server whose safety window is short: the rows stay as they are."""
+"""Maintenance of tables written by PyIceberg, on a server with a short safety window: rows do not change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A table bucket of a server that removes what is a second old, and looks for it all the time."""
+    """A table bucket of a server with a safety window of one second and continuous sweeps."""
     flags = ("--set", "tables.maintenance_safety_window=1s", "--set", "tables.maintenance_interval=200ms")
     with running_server(tmp_path_factory.mktemp("maintenance") / "data", *flags) as server:
         yield new_lake(server)
@@ -81,13 +81,13 @@ def past_the_window(lake: Lake, table: Table) -> None:
 
 
 def read_again(catalog: RestCatalog, table: Table) -> tuple[list[int], list[int]]:
-    """The rows now, and those of the tag."""
+    """Reload the table; its current rows, and the rows at the tag."""
     fresh = catalog.load_table(table.name())
     tag = fresh.metadata.refs["v1"].snapshot_id
     return ids_of(fresh), ids_of(fresh, snapshot_id=tag)
 
 
-def test_nothing_of_a_real_table_is_taken_for_garbage(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_garbage_collection_keeps_all_files_of_a_table(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     past_the_window(lake, table)
     before = files_of(lake, table)
     report = lake.call("POST", f"{path_of(table)}/metadata", {})
@@ -97,21 +97,19 @@ def test_nothing_of_a_real_table_is_taken_for_garbage(lake: Lake, catalog: RestC
     assert known == {f"s3://{lake.warehouse}/{key}" for key in before}
 
 
-def test_expired_snapshots_are_committed_away_and_their_files_follow(
-    lake: Lake, catalog: RestCatalog, table: Table
-) -> None:
+def test_expiration_commits_before_it_deletes_files(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     before = files_of(lake, table)
     lake.call("PUT", f"{path_of(table)}/config", CONFIG)
-    asked = {
+    document = {
         "snapshot-expiration": {"min-snapshots-to-keep": 1, "max-snapshot-age-ms": 0},
         "commit-snapshot-expiration": True,
     }
-    expired = lake.call("POST", f"{path_of(table)}/metadata", asked)["snapshot-expiration"]
+    expired = lake.call("POST", f"{path_of(table)}/metadata", document)["snapshot-expiration"]
     assert expired["status"] == "COMMITTED"
     fresh = catalog.load_table(table.name())
     assert fresh.metadata_location == expired["committed_metadata_location"]
     kept = {one.snapshot_id for one in fresh.snapshots()}
-    # The current snapshot, and the one with a tag.
+    # The current snapshot and the tagged one.
     assert len(kept) == 2
     assert kept.isdisjoint(expired["expired_snapshot_ids"])
     past_the_window(lake, table)
@@ -123,31 +121,31 @@ def test_expired_snapshots_are_committed_away_and_their_files_follow(
         one["location"] for one in report["object-cleanup-reports"] if one["state"] == "DELETED"
     }
     assert read_again(catalog, table) == ([5, 6], [1, 2])
-    # Writers go on, those too that loaded the table before.
+    # Writers continue, including those that loaded the table before.
     table.append(people(7))
     assert read_again(catalog, table) == ([5, 6, 7], [1, 2])
 
 
-def test_the_server_cleans_up_by_itself(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_periodic_job_removes_orphans(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     key = f"{table.location().removeprefix(f's3://{lake.warehouse}/')}/data/left-behind.parquet"
     with connected(lake.server) as s3:
         s3.put_object(Bucket=lake.warehouse, Key=key, Body=b"PAR1")
     lake.call("PUT", f"{path_of(table)}/config", {**CONFIG, "background-enabled": True})
-    wait_until(lambda: key not in files_of(lake, table), "an orphan is removed without anybody asking")
+    wait_until(lambda: key not in files_of(lake, table), "an orphan is removed by the periodic job")
     done = lake.call("GET", f"{path_of(table)}/scheduler")
     assert done["current_job"]["status"] in ("SUCCESSFUL", "RUNNING")
     assert read_again(catalog, table) == ([5, 6], [1, 2])
 
 
-def test_quarantined_files_come_back_readable(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_quarantined_files_can_be_restored(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     held = {**CONFIG, "quarantine-enabled": True, "quarantine-retention-seconds": 3600}
     lake.call("PUT", f"{path_of(table)}/config", held)
-    asked = {
+    document = {
         "snapshot-expiration": {"min-snapshots-to-keep": 1, "max-snapshot-age-ms": 0},
         "commit-snapshot-expiration": True,
     }
     before = catalog.load_table(table.name()).metadata
-    lake.call("POST", f"{path_of(table)}/metadata", asked)
+    lake.call("POST", f"{path_of(table)}/metadata", document)
     past_the_window(lake, table)
     there = files_of(lake, table)
     job = lake.call("POST", f"{path_of(table)}/metadata", {"delete": True})["job"]
@@ -156,18 +154,16 @@ def test_quarantined_files_come_back_readable(lake: Lake, catalog: RestCatalog, 
     released = lake.call("POST", f"{path_of(table)}/jobs/{job['job-id']}/quarantine", {"action": "RELEASE"})
     assert released["kept-object-count"] == 0
     assert files_of(lake, table) == there
-    # The files of a snapshot that was expired are what they were.
+    # The files of the expired snapshot are unchanged.
     (third, *_) = [one for one in before.snapshots if one.sequence_number == 3]
     table_then = Table(table.name(), before, table.metadata_location, table.io, catalog)
     assert ids_of(table_then, snapshot_id=third.snapshot_id) == [1, 2, 3, 4]
 
 
-def test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing(
-    lake: Lake, catalog: RestCatalog, table: Table
-) -> None:
+def test_compaction_is_queued_for_a_worker(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     table.append(people(8))
     before = files_of(lake, table)
-    asked = {
+    document = {
         "compaction": {
             "target-file-size-bytes": 1 << 20,
             "small-file-threshold-bytes": 1 << 19,
@@ -176,7 +172,7 @@ def test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing(
         },
         "commit-compaction": True,
     }
-    report = lake.call("POST", f"{path_of(table)}/metadata", asked)
+    report = lake.call("POST", f"{path_of(table)}/metadata", document)
     compaction = report["compaction"]
     assert compaction["status"] == "QUEUED_FOR_PIPELINE"
     (group,) = compaction["rewrite-groups"]
@@ -187,13 +183,13 @@ def test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing(
     assert read_again(catalog, table) == ([5, 6, 8], [1, 2])
 
 
-def test_a_dropped_table_is_purged_by_itself(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_purge_of_a_dropped_table_runs_in_the_background(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     assert files_of(lake, table)
     catalog.purge_table(table.name())
     wait_until(lambda: not files_of(lake, table), "the files of a purged table are gone")
 
 
-def test_a_table_that_nobody_restores_is_given_up(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_dropped_table_is_purged_after_the_undrop_window(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     def set_window(seconds: int) -> None:
         document = {"updates": {"undrop-window-seconds": str(seconds)}}
         answer = lake.request("POST", f"buckets/{lake.warehouse}/properties", document)

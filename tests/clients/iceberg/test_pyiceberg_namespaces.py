@@ -23,18 +23,18 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def fresh() -> str:
-    """A name that nobody has used."""
+    """An unused name."""
     return f"ns_{uuid.uuid4().hex[:16]}"
 
 
 def properties_set(catalog: RestCatalog, name: str | tuple[str, ...]) -> dict[str, str]:
-    """What was set on a namespace: a place it always has."""
+    """The properties of a namespace without its location, which is always present."""
     found = dict(catalog.load_namespace_properties(name))
     assert found.pop("location").startswith("s3://")
     return found
 
 
-def test_namespace_lives_from_creation_to_drop(catalog: RestCatalog, fresh: str) -> None:
+def test_namespace_is_created_and_dropped(catalog: RestCatalog, fresh: str) -> None:
     assert not catalog.namespace_exists(fresh)
     catalog.create_namespace(fresh, {"owner": "tests", "ünï": "ćödé"})
     assert catalog.namespace_exists(fresh)
@@ -76,7 +76,7 @@ def test_namespaces_nest(catalog: RestCatalog, fresh: str) -> None:
 @pytest.mark.parametrize(
     "level", ["with.dot", "UPPER", "upper", "ünïcödé-名前", "with blank", "100%", "a+b", "x=1&y#f", "semi;colon,comma"]
 )
-def test_level_is_any_text(catalog: RestCatalog, fresh: str, level: str) -> None:
+def test_level_may_be_any_text(catalog: RestCatalog, fresh: str, level: str) -> None:
     name = (fresh, level, "below")
     catalog.create_namespace(name, {"of": level})
     assert catalog.list_namespaces((fresh,)) == [(fresh, level)]
@@ -92,21 +92,21 @@ def test_level_is_any_text(catalog: RestCatalog, fresh: str, level: str) -> None
 
 
 @pytest.mark.parametrize("level", ["a/b", "a*", "a?", " a", "a ", "..", "tab\t"])
-def test_name_that_would_not_fit_paths_and_policies_is_refused(catalog: RestCatalog, fresh: str, level: str) -> None:
+def test_names_unusable_in_paths_or_policies_are_refused(catalog: RestCatalog, fresh: str, level: str) -> None:
     with pytest.raises(BadRequestError):
         catalog.create_namespace((fresh, level))
     assert not catalog.namespace_exists(fresh)
 
 
-def test_dot_joins_levels_only_in_what_people_write(catalog: RestCatalog, fresh: str) -> None:
-    """`a.b` in one string is two levels to PyIceberg; a level with a dot in it is another namespace."""
+def test_dot_separates_levels_only_in_strings(catalog: RestCatalog, fresh: str) -> None:
+    """PyIceberg reads the string `a.b` as two levels; a level that contains a dot is another namespace."""
     catalog.create_namespace((fresh, "a", "b"))
     catalog.create_namespace((fresh, "a.b"))
     assert catalog.list_namespaces(f"{fresh}.a") == [(fresh, "a", "b")]
     assert catalog.list_namespaces(fresh) == [(fresh, "a"), (fresh, "a.b")]
 
 
-def test_absent_namespace_is_said_to_be_absent(catalog: RestCatalog, fresh: str) -> None:
+def test_absent_namespace_is_reported(catalog: RestCatalog, fresh: str) -> None:
     actions: tuple[Callable[[], object], ...] = (
         lambda: catalog.load_namespace_properties(fresh),
         lambda: catalog.drop_namespace(fresh),
@@ -121,7 +121,7 @@ def test_absent_namespace_is_said_to_be_absent(catalog: RestCatalog, fresh: str)
             action()
 
 
-def test_many_namespaces_are_listed_once_each(lake: Lake, fresh: str) -> None:
+def test_many_namespaces_are_each_listed_once(lake: Lake, fresh: str) -> None:
     names = [(fresh, f"n{number:03}") for number in range(120)]
     for name in names:
         lake.call("POST", "namespaces", {"namespace": name})

@@ -1,4 +1,4 @@
-"""PyIceberg with an OAuth2 credential and nothing else, to the catalog and to files."""
+"""PyIceberg with an OAuth2 credential only, for the catalog and files."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FORM: Final = {"Content-Type": "application/x-www-form-urlencoded"}
 def pyiceberg(
     lake: Lake, keys: Keys, *, mount: str = OWN, properties: Mapping[str, Any] | None = None
 ) -> Iterator[RestCatalog]:
-    """PyIceberg with a credential alone."""
-    settings: dict[str, Any] = {  # Any: nested settings among texts
+    """PyIceberg with an OAuth2 credential."""
+    settings: dict[str, Any] = {  # Any: strings and nested settings
         "uri": f"{lake.server.endpoint}{mount}",
         "warehouse": lake.warehouse,
         "credential": f"{keys.access_key}:{keys.secret_key}",
@@ -40,7 +40,7 @@ def pyiceberg(
 
 
 def use(catalog: RestCatalog, namespace: str) -> None:
-    """A table made, written, changed and read."""
+    """Create, write, change and read a table."""
     table = catalog.create_table((namespace, "t"), SCHEMA)
     table.append(people(1, 2, 3))
     table.delete("id = 2")
@@ -48,18 +48,18 @@ def use(catalog: RestCatalog, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("mount", [OWN, ALIAS, POLARIS])
-def test_root_needs_its_credential_and_no_more(lake: Lake, namespace: str, mount: str) -> None:
+def test_root_needs_an_oauth_credential_only(lake: Lake, namespace: str, mount: str) -> None:
     with pyiceberg(lake, root_keys(lake.server), mount=mount) as catalog:
         use(catalog, namespace)
 
 
-def test_tokens_are_at_the_root_too(lake: Lake, namespace: str) -> None:
+def test_token_endpoint_is_also_at_the_root_path(lake: Lake, namespace: str) -> None:
     server = {"oauth2-server-uri": f"{lake.server.endpoint}/v1/oauth/tokens"}
     with pyiceberg(lake, root_keys(lake.server), properties=server) as catalog:
         use(catalog, namespace)
 
 
-def test_a_user_without_rights_in_s3_works_with_tables_by_its_credential(
+def test_user_without_s3_permissions_uses_tables_with_an_oauth_credential(
     lake: Lake, namespace: str, engineer: User
 ) -> None:
     with pyiceberg(lake, engineer.keys) as catalog:
@@ -67,7 +67,7 @@ def test_a_user_without_rights_in_s3_works_with_tables_by_its_credential(
         assert catalog.load_table((namespace, "t")).io.properties["s3.session-token"]
 
 
-def test_a_user_is_refused_what_it_may_not(lake: Lake, catalog: RestCatalog, namespace: str, analyst: User) -> None:
+def test_user_is_limited_to_its_permissions(lake: Lake, catalog: RestCatalog, namespace: str, analyst: User) -> None:
     use(catalog, namespace)
     with pyiceberg(lake, analyst.keys) as reading:
         table = reading.load_table((namespace, "t"))
@@ -78,7 +78,7 @@ def test_a_user_is_refused_what_it_may_not(lake: Lake, catalog: RestCatalog, nam
             reading.drop_table((namespace, "t"))
 
 
-def test_pyiceberg_s_own_way_to_renew_tokens_works(lake: Lake, namespace: str, engineer: User) -> None:
+def test_pyiceberg_refreshes_tokens(lake: Lake, namespace: str, engineer: User) -> None:
     auth = {
         "type": "oauth2",
         "oauth2": {
@@ -93,13 +93,13 @@ def test_pyiceberg_s_own_way_to_renew_tokens_works(lake: Lake, namespace: str, e
         use(catalog, namespace)
 
 
-def test_wrong_credentials_are_refused_as_oauth_has_it(lake: Lake, engineer: User) -> None:
-    for keys in (Keys("nobody-knows-this", "secret"), Keys(engineer.keys.access_key, "not the secret")):
+def test_wrong_credentials_get_an_oauth_error(lake: Lake, engineer: User) -> None:
+    for keys in (Keys("unknown-client", "secret"), Keys(engineer.keys.access_key, "not the secret")):
         with pytest.raises(OAuthError, match="invalid_client"), pyiceberg(lake, keys):
             pass
 
 
-def test_a_token_that_was_handed_over_is_enough(lake: Lake, namespace: str, engineer: User) -> None:
+def test_given_token_is_sufficient(lake: Lake, namespace: str, engineer: User) -> None:
     fields = {
         "grant_type": "client_credentials",
         "client_id": engineer.keys.access_key,
@@ -114,13 +114,13 @@ def test_a_token_that_was_handed_over_is_enough(lake: Lake, namespace: str, engi
         RestCatalog("lake", **{**settings, "token": token[:-5] + "AAAAA"})
 
 
-def test_a_user_disabled_in_the_middle_of_its_work_is_out(lake: Lake, tmp_path: Any, namespace: str) -> None:
+def test_disabling_a_user_takes_effect_during_its_session(lake: Lake, tmp_path: Any, namespace: str) -> None:
     user = user_who_may(lake.server, tmp_path, "s3tables:*")
     with pyiceberg(lake, user.keys) as catalog:
         table = catalog.create_table((namespace, "t"), SCHEMA)
         table.append(people(1))
         administer(lake.server, "user", "disable", user.name)
-        # It is refused, asks for another token, and is refused that, too.
+        # The request is refused, and so is the request for a new token.
         with pytest.raises(OAuthError, match="invalid_client"):
             catalog.load_table((namespace, "t"))
         with pytest.raises(OSError, match=r"INVALID_ACCESS_KEY_ID|ACCESS_DENIED|InvalidAccessKeyId"):

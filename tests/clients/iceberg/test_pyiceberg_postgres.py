@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer) -> Iterator[Lake]:
-    """A table bucket on a server of its own."""
+    """A table bucket on a separate server."""
     schema = f"test_{secrets.token_hex(6)}"
     postgres_server.execute(f"CREATE SCHEMA {schema}")
     url = postgres_server.dsn(search_path=schema)
@@ -28,7 +28,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServ
         assert "Traceback" not in server.log_text(), server.log_text()
 
 
-def test_tables_live_on_postgresql(lake: Lake) -> None:
+def test_tables_work_on_postgresql(lake: Lake) -> None:
     with lake.catalog() as catalog:
         catalog.create_namespace(("ä b", "c.d"))
         table = catalog.create_table(("ä b", "c.d", "t"), SCHEMA, properties={"commit.retry.num-retries": "20"})
@@ -49,7 +49,7 @@ def test_tables_live_on_postgresql(lake: Lake) -> None:
         catalog.drop_namespace(("ä b", "c.d"))
 
 
-def test_writers_at_once_lose_nothing_on_postgresql(lake: Lake) -> None:
+def test_concurrent_writers_lose_nothing_on_postgresql(lake: Lake) -> None:
     with lake.catalog() as catalog:
         catalog.create_namespace("ns")
         catalog.create_table(("ns", "t"), SCHEMA, properties={"commit.retry.num-retries": "20"})

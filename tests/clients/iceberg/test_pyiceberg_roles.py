@@ -1,4 +1,4 @@
-"""PyIceberg by users who hold roles and no policies: made over the management API, with an OAuth2 credential alone."""
+"""PyIceberg with OAuth2 as users with roles and without policies, created with the management API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORM: Final = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 def bearer(lake: Lake, client_id: str, secret: str, scope: str = "PRINCIPAL_ROLE:ALL") -> dict[str, str]:
-    """A header with a fresh token."""
+    """A header with a new token."""
     fields = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, "scope": scope}
     url = f"{lake.server.endpoint}{OWN}/v1/oauth/tokens"
     answer = fetch("POST", url, headers=FORM, body=urlencode(fields).encode())
@@ -37,7 +37,7 @@ def bearer(lake: Lake, client_id: str, secret: str, scope: str = "PRINCIPAL_ROLE
 
 @dataclass(frozen=True)
 class Member:
-    """A user with a principal role of its own, which holds a catalog role of the same name."""
+    """A user with a separate principal role, which has a catalog role of the same name."""
 
     lake: Lake
     name: str
@@ -46,7 +46,7 @@ class Member:
 
     @contextmanager
     def catalog(self) -> Iterator[RestCatalog]:
-        """PyIceberg with the credential alone."""
+        """PyIceberg with the OAuth2 credential."""
         settings = {
             "uri": f"{self.lake.server.endpoint}{OWN}",
             "warehouse": self.lake.warehouse,
@@ -57,33 +57,33 @@ class Member:
             yield catalog
 
     def ask(self, method: str, path: str, document: object = None) -> Answer:
-        """One request to the warehouse, its path as it is given."""
+        """One request within the catalog, with an unchanged path."""
         url = f"{self.lake.server.endpoint}{OWN}/v1/{self.lake.warehouse}/{path}"
         body = b"" if document is None else json.dumps(document).encode()
         return fetch(method, url, headers={**JSON, **bearer(self.lake, self.client_id, self.secret)}, body=body)
 
 
 class Office:
-    """The management API, as root or with somebody's token."""
+    """The management API with the token of a principal."""
 
     def __init__(self, lake: Lake, headers: dict[str, str]) -> None:
         self._lake = lake
         self._headers = headers
 
     def call(self, method: str, path: str, document: object = None) -> Any:  # Any: JSON
-        """A request that succeeds."""
+        """Send a request that must succeed."""
         answer = self.send(method, path, document)
         assert answer.status < 300, (path, answer.status, answer.body)
         return json.loads(answer.body) if answer.body else None
 
     def send(self, method: str, path: str, document: object = None) -> Answer:
-        """A request."""
+        """Send a request."""
         url = f"{self._lake.server.endpoint}{MANAGEMENT}{path}"
         body = b"" if document is None else json.dumps(document).encode()
         return fetch(method, url, headers={**JSON, **self._headers}, body=body)
 
     def member(self, what: str) -> Member:
-        """A new user who holds nothing yet."""
+        """Create a user without grants."""
         name = f"{what}-{uuid.uuid4().hex[:12]}"
         made = self.call("POST", "/principals", {"principal": {"name": name}})
         self.call("POST", "/principal-roles", {"principalRole": {"name": name}})
@@ -97,7 +97,7 @@ class Office:
         return Member(self._lake, name, credentials["clientId"], credentials["clientSecret"])
 
     def grant(self, member: Member, privilege: str, *namespace: str, table: str = "", revoke: bool = False) -> None:
-        """Give a privilege on a table, a namespace or the catalog, or take it away."""
+        """Grant or revoke a privilege on a table, a namespace or the catalog."""
         grant: dict[str, object] = {"privilege": privilege, "type": "catalog"}
         if namespace:
             grant |= {"type": "namespace", "namespace": list(namespace)}
@@ -114,13 +114,13 @@ def office(lake: Lake) -> Office:
 
 
 def refuses(*calls: Callable[[], object]) -> None:
-    """Return if each of the calls is forbidden."""
+    """Check that each call is forbidden."""
     for call in calls:
         with pytest.raises(ForbiddenError):
             call()
 
 
-def test_admin_writer_and_reader_do_as_granted_and_nothing_else(office: Office) -> None:
+def test_admin_writer_and_reader_are_limited_to_their_grants(office: Office) -> None:
     admin, writer, reader = (office.member(what) for what in ("admin", "writer", "reader"))
     office.grant(admin, "CATALOG_MANAGE_METADATA")
     name = f"ns_{uuid.uuid4().hex[:12]}"
@@ -169,11 +169,11 @@ def test_admin_writer_and_reader_do_as_granted_and_nothing_else(office: Office) 
             catalog.load_table((name, "ghost"))
 
     with admin.catalog() as catalog:
-        # Metadata and no data: keys to files are not handed out.
+        # Metadata and no data: no credentials are vended.
         with pytest.raises(ForbiddenError):
             catalog.load_table((name, "t"))
         assert catalog.list_tables(name) == [(name, "staged"), (name, "t")]
-        # PyIceberg would load it besides, with keys.
+        # PyIceberg would also load the table with credentials.
         document = {
             "source": {"namespace": [name], "name": "t"},
             "destination": {"namespace": [f"{name}0"], "name": "t"},
@@ -183,11 +183,11 @@ def test_admin_writer_and_reader_do_as_granted_and_nothing_else(office: Office) 
             catalog.purge_table((name, "staged"))
         catalog.drop_table((name, "staged"))
     with reader.catalog() as catalog, pytest.raises(ForbiddenError):
-        # It went where the reader holds nothing.
+        # The table was renamed to a namespace without grants of the reader.
         catalog.load_table((f"{name}0", "t"))
 
 
-def test_revoked_grant_is_gone_with_the_next_request(office: Office, catalog: RestCatalog, namespace: str) -> None:
+def test_revoked_grant_takes_effect_with_the_next_request(office: Office, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table((namespace, "t"), SCHEMA)
     member = office.member("reader")
     office.grant(member, "TABLE_READ_DATA", namespace)
@@ -204,7 +204,7 @@ def test_revoked_grant_is_gone_with_the_next_request(office: Office, catalog: Re
             reading.load_table((namespace, "t"))
 
 
-def test_lists_show_what_is_held(office: Office, catalog: RestCatalog, namespace: str) -> None:
+def test_listings_show_only_granted_resources(office: Office, catalog: RestCatalog, namespace: str) -> None:
     for table in ("a", "b", "c"):
         catalog.create_table((namespace, table), SCHEMA)
     member = office.member("partial")
@@ -220,15 +220,15 @@ def test_lists_show_what_is_held(office: Office, catalog: RestCatalog, namespace
         assert partial.list_namespaces() == [(namespace,)]
 
 
-def test_who_has_no_role_of_the_catalog_does_not_get_in(office: Office, lake: Lake) -> None:
-    made = office.call("POST", "/principals", {"principal": {"name": f"nobody-{uuid.uuid4().hex[:12]}"}})
+def test_catalog_requires_one_of_its_roles(office: Office, lake: Lake) -> None:
+    made = office.call("POST", "/principals", {"principal": {"name": f"unprivileged-{uuid.uuid4().hex[:12]}"}})
     credentials = made["credentials"]
-    nobody = Member(lake, made["principal"]["name"], credentials["clientId"], credentials["clientSecret"])
-    with pytest.raises(ForbiddenError), nobody.catalog():
+    unprivileged = Member(lake, made["principal"]["name"], credentials["clientId"], credentials["clientSecret"])
+    with pytest.raises(ForbiddenError), unprivileged.catalog():
         pass
 
 
-def test_root_s_token_of_one_role_is_that_role(
+def test_root_token_scoped_to_a_role_has_its_privileges_only(
     office: Office, lake: Lake, catalog: RestCatalog, namespace: str
 ) -> None:
     catalog.create_table((namespace, "t"), SCHEMA)
@@ -237,7 +237,7 @@ def test_root_s_token_of_one_role_is_that_role(
     narrow = bearer(lake, root.client_id, root.secret, "PRINCIPAL_ROLE:service_admin")
     url = f"{lake.server.endpoint}{OWN}/v1/{lake.warehouse}/namespaces/{namespace}/tables/t"
     assert fetch("GET", url, headers=narrow).status == 200
-    # `service_admin` has `catalog_admin`, and that has no data.
+    # `service_admin` has `catalog_admin`, which has no privileges on data.
     assert fetch("GET", f"{url}/credentials", headers=narrow).status == 403
     assert fetch("GET", f"{url}/credentials", headers=bearer(lake, root.client_id, root.secret)).status == 200
     assert Office(lake, narrow).send("GET", "/principals").status == 200
@@ -245,12 +245,12 @@ def test_root_s_token_of_one_role_is_that_role(
     assert fetch("GET", url, headers=ghost).status == 403
 
 
-# -- tricks with names -----------------------------------------------------------------------------------------------
+# -- misleading names ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def tricked(office: Office, lake: Lake, catalog: RestCatalog, namespace: str) -> Member:
-    """Somebody who may do everything in a namespace `…1`, beside one `…10` and inside one with a table `t`."""
+def neighbour_member(office: Office, lake: Lake, catalog: RestCatalog, namespace: str) -> Member:
+    """A member with every privilege in a namespace `…1`, next to `…10` and inside a namespace with a table `t`."""
     for name in (f"{namespace}1", f"{namespace}10"):
         catalog.create_namespace(name)
         catalog.create_table((name, "t"), SCHEMA)
@@ -262,10 +262,10 @@ def tricked(office: Office, lake: Lake, catalog: RestCatalog, namespace: str) ->
     return member
 
 
-def test_names_that_begin_alike_or_lead_elsewhere_hold_nothing(tricked: Member, namespace: str) -> None:
+def test_grants_do_not_apply_to_names_with_the_same_prefix_or_escapes(neighbour_member: Member, namespace: str) -> None:
     mine = f"{namespace}1"
-    assert tricked.ask("GET", f"namespaces/{mine}/tables/t").status == 200
-    assert tricked.ask("GET", f"namespaces/{quote(mine, safe='').replace('_', '%5F')}/tables/t").status == 200
+    assert neighbour_member.ask("GET", f"namespaces/{mine}/tables/t").status == 200
+    assert neighbour_member.ask("GET", f"namespaces/{quote(mine, safe='').replace('_', '%5F')}/tables/t").status == 200
     for path in (
         f"namespaces/{namespace}10/tables/t",
         f"namespaces/{namespace}/tables/t",
@@ -285,25 +285,25 @@ def test_names_that_begin_alike_or_lead_elsewhere_hold_nothing(tricked: Member, 
         f"namespaces//{namespace}/tables/t",
         "namespaces/*/tables/t",
     ):
-        answer = tricked.ask("GET", path)
+        answer = neighbour_member.ask("GET", path)
         assert answer.status in (400, 403, 404), (path, answer.status)
         assert b"metadata-location" not in answer.body
 
 
-def test_nothing_is_made_that_would_be_read_as_a_pattern_or_a_path(tricked: Member, namespace: str) -> None:
+def test_names_that_are_patterns_or_paths_are_refused(neighbour_member: Member, namespace: str) -> None:
     mine = f"{namespace}1"
     document = {"schema": {"type": "struct", "fields": []}}
     for name in ("*", "t*", "?", "..", ".", "a/b", "../t", "a\\b", "a\x1fb", "a\x00b", " t"):
-        answer = tricked.ask("POST", f"namespaces/{mine}/tables", {"name": name, **document})
+        answer = neighbour_member.ask("POST", f"namespaces/{mine}/tables", {"name": name, **document})
         assert answer.status == 400, (name, answer.status)
-        inner = tricked.ask("POST", "namespaces", {"namespace": [mine, name]})
+        inner = neighbour_member.ask("POST", "namespaces", {"namespace": [mine, name]})
         assert inner.status == 400, (name, inner.status)
     for levels in ([f"{mine}\x1fin"], [f"{namespace}\x1fx"], [mine + "0", "x"], [namespace, "x"], [f"{mine}.x"]):
-        assert tricked.ask("POST", "namespaces", {"namespace": levels}).status in (400, 403), levels
-    assert tricked.ask("POST", "namespaces", {"namespace": [mine, "a.b"]}).status == 200
+        assert neighbour_member.ask("POST", "namespaces", {"namespace": levels}).status in (400, 403), levels
+    assert neighbour_member.ask("POST", "namespaces", {"namespace": [mine, "a.b"]}).status == 200
 
 
-def test_rename_needs_both_ends(tricked: Member, namespace: str) -> None:
+def test_rename_requires_privileges_on_source_and_target(neighbour_member: Member, namespace: str) -> None:
     mine = f"{namespace}1"
     for source, target in (
         ([mine], [f"{mine}0"]),
@@ -311,6 +311,6 @@ def test_rename_needs_both_ends(tricked: Member, namespace: str) -> None:
         ([namespace, "in"], [mine]),
     ):
         document = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": target, "name": "moved"}}
-        assert tricked.ask("POST", "tables/rename", document).status == 403
+        assert neighbour_member.ask("POST", "tables/rename", document).status == 403
     document = {"source": {"namespace": [mine], "name": "t"}, "destination": {"namespace": [mine], "name": "moved"}}
-    assert tricked.ask("POST", "tables/rename", document).status == 204
+    assert neighbour_member.ask("POST", "tables/rename", document).status == 204

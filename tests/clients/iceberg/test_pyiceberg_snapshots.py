@@ -1,4 +1,4 @@
-"""PyIceberg and a table's past: time travel, branches, tags, rollback, expiry."""
+"""PyIceberg and snapshots: time travel, branches, tags, rollback, expiration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def table(catalog: RestCatalog, namespace: str) -> Table:
-    """A table of three snapshots, each with one row more."""
+    """A table of three snapshots, each with one more row."""
     table: Table = catalog.create_table((namespace, "t"), SCHEMA)
     for number in (1, 2, 3):
         table.append(people(number))
@@ -28,7 +28,7 @@ def snapshots_of(table: Table) -> list[int]:
     return [one.snapshot_id for one in sorted(table.snapshots(), key=lambda one: one.sequence_number or 0)]
 
 
-def test_each_snapshot_is_read_as_it_was(catalog: RestCatalog, table: Table) -> None:
+def test_each_snapshot_has_its_rows(catalog: RestCatalog, table: Table) -> None:
     table = catalog.load_table(table.name())
     first, second, third = snapshots_of(table)
     assert [ids_of(table, snapshot_id=one) for one in (first, second, third)] == [[1], [1, 2], [1, 2, 3]]
@@ -45,7 +45,7 @@ def test_only_rows_appended_between_two_snapshots_are_read(table: Table) -> None
     assert sorted(scan.to_arrow()["id"].to_pylist()) == [2, 3]
 
 
-def test_branch_goes_its_own_way(catalog: RestCatalog, table: Table) -> None:
+def test_branch_is_independent_of_main(catalog: RestCatalog, table: Table) -> None:
     first, _, third = snapshots_of(table)
     table.manage_snapshots().create_branch(
         first, "dev/ünï", max_ref_age_ms=10**12, max_snapshot_age_ms=10**11, min_snapshots_to_keep=3
@@ -67,14 +67,14 @@ def test_branch_goes_its_own_way(catalog: RestCatalog, table: Table) -> None:
     assert current.snapshot_id == third
 
 
-def test_branch_begins_with_the_first_append_to_it(catalog: RestCatalog, table: Table) -> None:
+def test_first_append_creates_the_branch(catalog: RestCatalog, table: Table) -> None:
     table.append(people(9), branch="new")
     table = catalog.load_table(table.name())
     assert sorted(table.scan().use_ref("new").to_arrow()["id"].to_pylist()) == [9]
     assert ids_of(table) == [1, 2, 3]
 
 
-def test_rows_of_a_branch_are_deleted_and_overwritten_there_alone(catalog: RestCatalog, table: Table) -> None:
+def test_deletes_and_overwrites_of_a_branch_leave_main_unchanged(catalog: RestCatalog, table: Table) -> None:
     table.manage_snapshots().create_branch(snapshots_of(table)[-1], "dev").commit()
     table.delete("id = 1", branch="dev")
     table.overwrite(people(7), overwrite_filter="id = 2", branch="dev")
@@ -84,7 +84,7 @@ def test_rows_of_a_branch_are_deleted_and_overwritten_there_alone(catalog: RestC
     assert ids_of(table) == [1, 2, 3]
 
 
-def test_tag_stays_where_it_was_put(catalog: RestCatalog, table: Table) -> None:
+def test_tag_keeps_its_snapshot(catalog: RestCatalog, table: Table) -> None:
     first, second, _ = snapshots_of(table)
     with table.manage_snapshots() as manage:
         manage.create_tag(first, "v1").create_tag(second, "v2", max_ref_age_ms=10**12)
@@ -98,7 +98,7 @@ def test_tag_stays_where_it_was_put(catalog: RestCatalog, table: Table) -> None:
     assert set(catalog.load_table(table.name()).refs()) == {"main", "v2"}
 
 
-def test_reference_that_moved_meanwhile_is_not_moved_again(catalog: RestCatalog, table: Table) -> None:
+def test_stale_update_of_a_reference_is_refused(catalog: RestCatalog, table: Table) -> None:
     first, second, third = snapshots_of(table)
     other = catalog.load_table(table.name())
     table.manage_snapshots().create_branch(first, "dev").commit()
@@ -117,7 +117,7 @@ def test_reference_that_moved_meanwhile_is_not_moved_again(catalog: RestCatalog,
     assert current.snapshot_id == third
 
 
-def test_table_is_rolled_back_and_goes_on_from_there(catalog: RestCatalog, table: Table) -> None:
+def test_rolled_back_table_can_be_written(catalog: RestCatalog, table: Table) -> None:
     first, second, third = snapshots_of(table)
     table.manage_snapshots().rollback_to_snapshot(second).commit()
     assert ids_of(catalog.load_table(table.name())) == [1, 2]
@@ -135,7 +135,7 @@ def test_table_is_rolled_back_and_goes_on_from_there(catalog: RestCatalog, table
     assert ids_of(catalog.load_table(table.name())) == [1]
 
 
-def test_snapshots_are_expired_but_for_those_with_a_name(catalog: RestCatalog, table: Table) -> None:
+def test_expiration_keeps_referenced_snapshots(catalog: RestCatalog, table: Table) -> None:
     first, second, third = snapshots_of(table)
     table.manage_snapshots().create_tag(first, "keep").commit()
     table.maintenance.expire_snapshots().by_id(second).commit()
@@ -147,7 +147,7 @@ def test_snapshots_are_expired_but_for_those_with_a_name(catalog: RestCatalog, t
     assert ids_of(catalog.load_table(table.name())) == [1, 2, 3, 4]
 
 
-def test_only_snapshots_with_a_name_are_loaded_on_demand(lake: Lake, catalog: RestCatalog, table: Table) -> None:
+def test_refs_mode_loads_only_referenced_snapshots(lake: Lake, catalog: RestCatalog, table: Table) -> None:
     first, _, third = snapshots_of(table)
     table.manage_snapshots().create_tag(first, "v1").commit()
     with lake.catalog(properties={"snapshot-loading-mode": "refs"}) as sparing:

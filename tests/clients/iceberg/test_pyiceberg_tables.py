@@ -1,4 +1,4 @@
-"""PyIceberg and the names of tables: found, listed, renamed, registered, dropped; their files; their inside."""
+"""PyIceberg and tables: load, list, rename, register, drop, add files, inspect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keys_of(s3: Any, lake: Lake, table: Table) -> list[str]:
     return all_keys(s3, lake.warehouse, table.location().removeprefix(f"s3://{lake.warehouse}/") + "/")
 
 
-def test_absent_table_is_said_to_be_absent(catalog: RestCatalog, namespace: str) -> None:
+def test_absent_table_is_reported(catalog: RestCatalog, namespace: str) -> None:
     assert not catalog.table_exists((namespace, "t"))
     assert not catalog.table_exists((f"{namespace}_absent", "t"))
     with pytest.raises(NoSuchTableError):
@@ -54,7 +54,7 @@ def test_absent_table_is_said_to_be_absent(catalog: RestCatalog, namespace: str)
         catalog.rename_table((namespace, "t"), (namespace, "u"))
 
 
-def test_many_tables_are_listed_once_each(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+def test_many_tables_are_each_listed_once(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
     names = [f"t{number:03}" for number in range(120)]
     for name in names:
         document = {"name": name, "schema": SCHEMA.model_dump(mode="json", by_alias=True, exclude_none=True)}
@@ -64,8 +64,8 @@ def test_many_tables_are_listed_once_each(lake: Lake, catalog: RestCatalog, name
         assert paging.list_tables(namespace) == [(namespace, name) for name in names]
 
 
-def test_pages_are_as_large_as_asked_for(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
-    """As Iceberg's Java client asks: with an empty token first. PyIceberg sends none, and gets all at once."""
+def test_pages_have_the_requested_size(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+    """As Iceberg's Java client does, with an empty token first. PyIceberg sends no token and gets all pages at once."""
     for number in range(7):
         catalog.create_table((namespace, f"t{number}"), SCHEMA)
     pages: list[list[str]] = []
@@ -107,7 +107,7 @@ def test_dropped_table_leaves_files_that_can_be_registered(
     assert ids_of(catalog.load_table((namespace, "again"))) == [1, 2, 3]
 
 
-def test_register_refuses_what_is_taken_and_what_is_not_there(
+def test_register_refuses_existing_names_and_absent_metadata(
     lake: Lake, catalog: RestCatalog, namespace: str, table: Table
 ) -> None:
     with pytest.raises(TableAlreadyExistsError):
@@ -119,7 +119,7 @@ def test_register_refuses_what_is_taken_and_what_is_not_there(
     assert catalog.list_tables(namespace) == [(namespace, "t")]
 
 
-def test_register_with_overwrite_sets_a_table_back(catalog: RestCatalog, namespace: str, table: Table) -> None:
+def test_register_with_overwrite_reverts_a_table(catalog: RestCatalog, namespace: str, table: Table) -> None:
     before = table.metadata_location
     with table.transaction() as transaction:
         transaction.set_properties(later="yes")
@@ -141,7 +141,7 @@ def test_purged_table_has_no_files(lake: Lake, catalog: RestCatalog, namespace: 
     assert ids_of(neighbour) == [7]
 
 
-def test_dropped_tables_name_is_free_again(catalog: RestCatalog, namespace: str, table: Table) -> None:
+def test_name_of_a_dropped_table_is_reusable(catalog: RestCatalog, namespace: str, table: Table) -> None:
     catalog.drop_table((namespace, "t"))
     made = catalog.create_table((namespace, "t"), SCHEMA)
     assert made.metadata.table_uuid != table.metadata.table_uuid
@@ -151,13 +151,13 @@ def test_dropped_tables_name_is_free_again(catalog: RestCatalog, namespace: str,
 
 
 def parquet(rows: Any) -> bytes:
-    """Rows as a file, as somebody writes it who knows nothing of Iceberg."""
+    """Rows as a Parquet file without Iceberg metadata."""
     file = io.BytesIO()
     pyarrow.parquet.write_table(rows, file)
     return file.getvalue()
 
 
-def test_files_that_are_there_already_are_added(lake: Lake, catalog: RestCatalog, namespace: str, s3: Any) -> None:
+def test_existing_files_are_added(lake: Lake, catalog: RestCatalog, namespace: str, s3: Any) -> None:
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"))
     table = catalog.create_table(
         (namespace, "t"), SCHEMA, partition_spec=spec, properties={"commit.retry.num-retries": "0"}
@@ -177,8 +177,8 @@ def test_files_that_are_there_already_are_added(lake: Lake, catalog: RestCatalog
         table.add_files(paths[:1], check_duplicate_files=False)
 
 
-def test_files_of_others_are_not_added(lake: Lake, catalog: RestCatalog, namespace: str, s3: Any) -> None:
-    """A file belongs to one table at most, so it has to lie in the table's own directories."""
+def test_files_outside_of_the_table_are_not_added(lake: Lake, catalog: RestCatalog, namespace: str, s3: Any) -> None:
+    """A file belongs to at most one table, so it must be in the table's directories."""
     table = catalog.create_table((namespace, "t"), SCHEMA)
     other = catalog.create_table((namespace, "other"), SCHEMA)
     other.append(people(1))
@@ -192,7 +192,7 @@ def test_files_of_others_are_not_added(lake: Lake, catalog: RestCatalog, namespa
     assert ids_of(catalog.load_table(table.name())) == []
 
 
-def test_inside_of_a_table_is_inspected(catalog: RestCatalog, namespace: str) -> None:
+def test_metadata_tables_are_readable(catalog: RestCatalog, namespace: str) -> None:
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"))
     table = catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec)
     table.append(people(1, 2, name="a"))
@@ -216,7 +216,7 @@ def test_inside_of_a_table_is_inspected(catalog: RestCatalog, namespace: str) ->
     assert inspect.metadata_log_entries().num_rows == 5
 
 
-def test_scan_reads_what_it_is_asked_for(catalog: RestCatalog, table: Table) -> None:
+def test_scan_applies_filter_projection_and_limit(catalog: RestCatalog, table: Table) -> None:
     table.append(people(3, 4, name="other"))
     table = catalog.load_table(table.name())
     assert rows_of(table, row_filter="id >= 2 and name != 'other'", selected_fields=("id",)) == [{"id": 2}]
@@ -230,7 +230,7 @@ def version_of(table: Table) -> str:
     return table.metadata_location.rpartition("/")[2].partition("-")[0]
 
 
-def test_metadata_files_are_numbered_as_by_other_catalogs(catalog: RestCatalog, namespace: str) -> None:
+def test_metadata_file_names_have_increasing_versions(catalog: RestCatalog, namespace: str) -> None:
     created = catalog.create_table((namespace, "created"), SCHEMA)
     assert version_of(created) == "00000"
     created.append(people(1))

@@ -1,4 +1,4 @@
-"""PyIceberg and tables of the third format: it makes, changes and reads them; writing rows it leaves to others."""
+"""PyIceberg and tables of format version 3: it creates, changes and reads them, but cannot write rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 THIRD = {"format-version": "3"}
 
 
-def test_table_of_the_third_format_is_made_and_loaded(catalog: RestCatalog, namespace: str) -> None:
+def test_table_of_format_version_3_is_created_and_loaded(catalog: RestCatalog, namespace: str) -> None:
     schema = Schema(
         NestedField(1, "id", LongType(), required=True),
         NestedField(2, "at", TimestampNanoType()),
@@ -31,14 +31,14 @@ def test_table_of_the_third_format_is_made_and_loaded(catalog: RestCatalog, name
     assert table.scan().to_arrow().num_rows == 0
 
 
-def test_types_of_the_third_format_are_not_for_the_second(catalog: RestCatalog, namespace: str) -> None:
+def test_types_of_format_version_3_are_refused_in_version_2(catalog: RestCatalog, namespace: str) -> None:
     schema = Schema(NestedField(1, "at", TimestampNanoType()))
     with pytest.raises(BadRequestError):
         catalog.create_table((namespace, "t"), schema, properties={"format-version": "2"})
     assert not catalog.table_exists((namespace, "t"))
 
 
-def test_default_is_what_rows_without_the_column_have(catalog: RestCatalog, namespace: str) -> None:
+def test_rows_without_the_column_have_its_initial_default(catalog: RestCatalog, namespace: str) -> None:
     table = catalog.create_table((namespace, "t"), SCHEMA, properties=THIRD)
     with table.update_schema() as update:
         update.add_column("kind", StringType(), required=True, default_value="plain")
@@ -51,15 +51,15 @@ def test_default_is_what_rows_without_the_column_have(catalog: RestCatalog, name
     assert (kind.initial_default, kind.write_default) == ("plain", "fancy")
 
 
-def test_default_of_old_rows_is_not_for_the_second_format(catalog: RestCatalog, namespace: str) -> None:
+def test_initial_default_is_refused_in_format_version_2(catalog: RestCatalog, namespace: str) -> None:
     table = catalog.create_table((namespace, "t"), SCHEMA)
     with pytest.raises(BadRequestError, match="default"), table.update_schema() as update:
         update.add_column("kind", StringType(), default_value="plain")
     assert catalog.load_table((namespace, "t")).schema() == SCHEMA
 
 
-def test_rows_are_for_others_to_write(catalog: RestCatalog, namespace: str) -> None:
-    """A limit of PyIceberg 0.12: when this fails, there is more to be tested here."""
+def test_pyiceberg_cannot_write_rows_of_format_version_3(catalog: RestCatalog, namespace: str) -> None:
+    """A limitation of PyIceberg 0.12: when this fails, add tests of writes."""
     table = catalog.create_table((namespace, "t"), SCHEMA, properties=THIRD)
     with pytest.raises(ValueError, match="table version: 3"):
         table.append(people(1))

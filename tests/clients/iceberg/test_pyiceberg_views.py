@@ -1,4 +1,4 @@
-"""PyIceberg and views: made, loaded, listed, registered, dropped."""
+"""PyIceberg and views: create, load, list, register, drop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def version(namespace: str, sql: str = "SELECT 1 AS id", number: int = 1) -> Vie
     )
 
 
-def test_view_lives_from_creation_to_drop(catalog: RestCatalog, namespace: str) -> None:
+def test_view_is_created_and_dropped(catalog: RestCatalog, namespace: str) -> None:
     assert not catalog.view_exists((namespace, "v"))
     made = catalog.create_view((namespace, "v"), SCHEMA, version(namespace), properties={"owner": "tests"})
     assert catalog.view_exists((namespace, "v"))
@@ -52,7 +52,7 @@ def test_view_lives_from_creation_to_drop(catalog: RestCatalog, namespace: str) 
         catalog.load_view((namespace, "v"))
 
 
-def test_views_and_tables_share_their_names(catalog: RestCatalog, namespace: str) -> None:
+def test_views_and_tables_share_one_set_of_names(catalog: RestCatalog, namespace: str) -> None:
     catalog.create_view((namespace, "v"), SCHEMA, version(namespace))
     catalog.create_table((namespace, "t"), SCHEMA)
     with pytest.raises(ViewAlreadyExistsError):
@@ -69,8 +69,8 @@ def test_views_and_tables_share_their_names(catalog: RestCatalog, namespace: str
         catalog.load_view((namespace, "t"))
 
 
-def test_replaced_view_is_seen_with_its_history(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
-    """PyIceberg has no words for it: another client replaces the view."""
+def test_replaced_view_has_its_history(lake: Lake, catalog: RestCatalog, namespace: str) -> None:
+    """PyIceberg has no operation to replace a view: another client does."""
     made = catalog.create_view((namespace, "v"), SCHEMA, version(namespace))
     changed = version(namespace, "SELECT 2 AS id", 2).model_dump(mode="json", by_alias=True, exclude_none=True)
     lake.call(
@@ -100,7 +100,7 @@ def test_view_is_registered_from_its_metadata(lake: Lake, catalog: RestCatalog, 
 
 @pytest.mark.parametrize("name", ["with.dot", "ünïcödé", "with blank", "100%"])
 def test_view_of_any_name_is_found_and_dropped(lake: Lake, catalog: RestCatalog, namespace: str, name: str) -> None:
-    """Made by another client: PyIceberg 0.12 encodes a view's name in the document that makes it."""
+    """Created by another client: PyIceberg 0.12 URL-encodes the view's name in the request document."""
     document = {
         "name": name,
         "schema": SCHEMA.model_dump(mode="json", by_alias=True, exclude_none=True),

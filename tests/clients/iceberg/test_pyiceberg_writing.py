@@ -1,4 +1,4 @@
-"""PyIceberg writes rows: appends, overwrites, deletes and upserts, alone and together in one transaction."""
+"""PyIceberg writes rows: appends, overwrites, deletes and upserts, separately and in one transaction."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def table(catalog: RestCatalog, namespace: str) -> Table:
 
 
 def operations(table: Table) -> list[Operation]:
-    """What each snapshot did, oldest first."""
+    """The operation of each snapshot, oldest first."""
     return [
         snapshot.summary.operation
-        for snapshot in sorted(table.snapshots(), key=lambda one: one.sequence_number or 0)
+        for snapshot in sorted(table.snapshots(), key=lambda snapshot: snapshot.sequence_number or 0)
         if snapshot.summary is not None
     ]
 
 
 def summary(table: Table, name: str) -> str | None:
-    """A number of the current snapshot's summary."""
+    """A value of the current snapshot's summary."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
     return snapshot.summary[name]
 
 
-def test_appended_rows_are_read_by_others(catalog: RestCatalog, table: Table) -> None:
+def test_appended_rows_are_readable_by_other_clients(catalog: RestCatalog, table: Table) -> None:
     table.append(people(1, 2))
     table.append(people(3), snapshot_properties={"job": "nightly"})
     assert ids_of(table) == [1, 2, 3]
@@ -58,13 +58,13 @@ def test_appended_rows_are_read_by_others(catalog: RestCatalog, table: Table) ->
     assert other.metadata.last_sequence_number == 2
 
 
-def test_nothing_appended_is_a_snapshot_too(table: Table) -> None:
+def test_empty_append_creates_a_snapshot(table: Table) -> None:
     table.append(people())
     assert operations(table) == [Operation.APPEND]
     assert ids_of(table) == []
 
 
-def test_batches_are_appended_as_they_come(table: Table) -> None:
+def test_batches_are_appended_as_a_stream(table: Table) -> None:
     batches = people(*range(1000)).to_batches(max_chunksize=100)
     table.append(pa.RecordBatchReader.from_batches(ARROW_SCHEMA, batches))
     assert ids_of(table) == list(range(1000))
@@ -95,14 +95,14 @@ def test_overwrite_of_an_empty_table_fills_it(table: Table) -> None:
     assert ids_of(table) == [1]
 
 
-def test_overwrite_with_a_filter_replaces_what_it_finds(table: Table) -> None:
+def test_overwrite_with_a_filter_replaces_matching_rows(table: Table) -> None:
     table.append(people(1, 2, 3))
     table.overwrite(people(9), overwrite_filter="id == 2")
     assert ids_of(table) == [1, 3, 9]
     assert Operation.OVERWRITE in operations(table)
 
 
-def test_dynamic_overwrite_replaces_the_partitions_it_brings(catalog: RestCatalog, namespace: str) -> None:
+def test_dynamic_overwrite_replaces_only_partitions_of_the_new_rows(catalog: RestCatalog, namespace: str) -> None:
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
     table = catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec)
     table.append(pa.concat_tables([people(1, 2, day=FIRST), people(3, 4, day=SECOND)]))
@@ -122,7 +122,7 @@ def test_delete_of_whole_files_rewrites_none(table: Table) -> None:
     assert ids_of(table) == []
 
 
-def test_delete_of_some_rows_copies_the_rest(table: Table) -> None:
+def test_delete_of_some_rows_rewrites_the_file(table: Table) -> None:
     table.append(people(1, 2, 3))
     table.delete("id = 2")
     assert ids_of(table) == [1, 3]
@@ -131,7 +131,7 @@ def test_delete_of_some_rows_copies_the_rest(table: Table) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
-def test_delete_of_nothing_commits_nothing(table: Table) -> None:
+def test_delete_without_a_match_commits_nothing(table: Table) -> None:
     table.append(people(1))
     before = table.metadata_location
     table.delete("id = 99")
@@ -161,7 +161,7 @@ def test_upsert_updates_and_inserts(table: Table) -> None:
     assert table.upsert(people(2, name="changed"), join_cols=["id"]).rows_updated == 0
 
 
-def test_transaction_commits_all_of_it_at_once(catalog: RestCatalog, table: Table) -> None:
+def test_transaction_commits_all_changes_atomically(catalog: RestCatalog, table: Table) -> None:
     table.append(people(1, 2))
     with table.transaction() as transaction:
         transaction.append(people(3))
@@ -177,7 +177,7 @@ def test_transaction_commits_all_of_it_at_once(catalog: RestCatalog, table: Tabl
     assert len(other.metadata.metadata_log) == 2
 
 
-def test_transaction_that_fails_leaves_no_trace(catalog: RestCatalog, table: Table) -> None:
+def test_failed_transaction_leaves_no_trace(catalog: RestCatalog, table: Table) -> None:
     def fail() -> None:
         with table.transaction() as transaction:
             transaction.append(people(1))
@@ -189,7 +189,7 @@ def test_transaction_that_fails_leaves_no_trace(catalog: RestCatalog, table: Tab
 
 
 @pytest.mark.parametrize("spec", [BY_DAY, PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "id_bucket"))])
-def test_files_are_found_by_their_partition(catalog: RestCatalog, namespace: str, spec: PartitionSpec) -> None:
+def test_scan_prunes_files_by_partition(catalog: RestCatalog, namespace: str, spec: PartitionSpec) -> None:
     table = catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec)
     table.append(pa.concat_tables([people(*range(20), day=FIRST), people(*range(20, 40), day=SECOND)]))
     table = catalog.load_table((namespace, "t"))
@@ -199,9 +199,7 @@ def test_files_are_found_by_their_partition(catalog: RestCatalog, namespace: str
     assert len(list(table.scan(row_filter=row_filter).plan_files())) == 1
 
 
-def test_files_go_where_the_tables_properties_send_them(
-    lake: Lake, catalog: RestCatalog, namespace: str, s3: Any
-) -> None:
+def test_table_properties_set_the_location_of_files(lake: Lake, catalog: RestCatalog, namespace: str, s3: Any) -> None:
     folder = f"elsewhere/{namespace}"
     properties = {
         "write.data.path": f"s3://{lake.warehouse}/{folder}/data",
@@ -219,10 +217,10 @@ def test_files_go_where_the_tables_properties_send_them(
     assert all_keys(s3, lake.warehouse, table.location().removeprefix(f"s3://{lake.warehouse}/") + "/") == []
 
 
-def test_old_metadata_is_removed_where_the_table_asks_for_it(
+def test_old_metadata_is_deleted_if_the_table_is_configured_so(
     lake: Lake, catalog: RestCatalog, namespace: str, s3: Any
 ) -> None:
-    """Both sides would remove it: the client finds it gone, and neither minds."""
+    """Client and server both delete old metadata; a file that is already deleted is no error."""
     properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "2"}
     table = catalog.create_table((namespace, "t"), SCHEMA, properties=properties)
     for number in range(5):

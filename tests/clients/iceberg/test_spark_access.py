@@ -1,4 +1,4 @@
-"""Who gets at a table's files with Spark, by which keys, and for how long."""
+"""Spark's access to files of tables: permissions, credentials, and their refresh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.clients.boto import Connect, refused
-from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, Way, answered, new_engine
+from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, AccessMode, Engine, answered, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.people import User, administer, user_who_may
 from tests.fixtures.server import RunningServer, running_server
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 
-@pytest.mark.parametrize("way", ["vended", "signed"])
-def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
-    request: pytest.FixtureRequest, way: str, lake: Lake, engineer: User, namespace: str, connect: Connect, s3: Any
+@pytest.mark.parametrize("mode", ["vended", "signed"])
+def test_tables_are_written_and_read_without_s3_permissions(
+    request: pytest.FixtureRequest, mode: str, lake: Lake, engineer: User, namespace: str, connect: Connect, s3: Any
 ) -> None:
-    engine: Engine = request.getfixturevalue(way)
+    engine: Engine = request.getfixturevalue(mode)
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
     assert engine.value(f"SELECT count(*) FROM {t}") == 3
@@ -41,13 +41,18 @@ def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
     assert s3.get_object(Bucket=lake.warehouse, Key=key)["Body"].read().startswith(b"PAR1")
 
 
-@pytest.mark.parametrize("way", [VENDED, SIGNED], ids=lambda way: way.name)
+@pytest.mark.parametrize("mode", [VENDED, SIGNED], ids=lambda mode: mode.name)
 def test_reader_reads_and_does_not_write(
-    spark: SparkSession, lake: Lake, vended: Engine, namespace: str, way: Way, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession,
+    lake: Lake,
+    vended: Engine,
+    namespace: str,
+    mode: AccessMode,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     analyst = user_who_may(lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
     vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
-    reads = new_engine(spark, lake, way, analyst.keys)
+    reads = new_engine(spark, lake, mode, analyst.keys)
     t = reads.table(namespace)
     assert reads.value(f"SELECT count(*) FROM {t}") == 3
     for statement in (
@@ -62,16 +67,16 @@ def test_reader_reads_and_does_not_write(
     assert vended.value(f"SELECT count(*) FROM {vended.table(namespace)}") == 3
 
 
-def test_without_delegation_spark_reaches_files_with_credentials_of_its_own(
+def test_without_delegation_spark_uses_its_static_credentials(
     spark: SparkSession, lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The entry of storage-credentials has the prefix and no secrets: Spark's own go on to be used."""
+    """The entry of storage-credentials has a prefix and no secrets, so Spark keeps using its own credentials."""
     quiet = new_lake(lakebed_server)
     change = {"updates": {"access-delegation": "none"}}
     assert quiet.request("POST", f"buckets/{quiet.warehouse}/properties", change).status == 200
     engineer = user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*", "s3:*")
-    way = Way("own", settings=VENDED.settings, holds_keys=True)
-    engine = new_engine(spark, quiet, way, engineer.keys)
+    mode = AccessMode("own", settings=VENDED.settings, static_credentials=True)
+    engine = new_engine(spark, quiet, mode, engineer.keys)
     engine.sql(f"CREATE NAMESPACE {engine.catalog}.ns")
     t = engine.table("ns")
     engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
@@ -81,7 +86,7 @@ def test_without_delegation_spark_reaches_files_with_credentials_of_its_own(
     assert engine.value(f"SELECT count(*) FROM {t}") == 2
 
 
-def test_who_may_not_see_a_table_is_told_nothing_of_it(
+def test_absent_and_forbidden_tables_have_the_same_error(
     spark: SparkSession, lake: Lake, vended: Engine, namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     stranger = user_who_may(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
@@ -92,10 +97,10 @@ def test_who_may_not_see_a_table_is_told_nothing_of_it(
             engine.sql(f"SELECT * FROM {engine.table(namespace, name)}")
 
 
-def test_no_user_reads_with_the_signature_of_another_in_the_same_process(
+def test_signatures_are_not_shared_between_users_of_a_process(
     spark: SparkSession, lake: Lake, engineer: User, namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What the one has just read, the other asks for by the same URI, with a file system of its own table."""
+    """One user reads a file; the other then requests the same URI with the file system of its own table."""
     owner = new_engine(spark, lake, SIGNED, engineer.keys)
     for name in ("secret", "shared"):
         owner.sql(f"CREATE TABLE {owner.table(namespace, name)} USING iceberg AS SELECT id FROM range(3)")
@@ -110,7 +115,7 @@ def test_no_user_reads_with_the_signature_of_another_in_the_same_process(
     path = owner.value(f"SELECT file_path FROM {owner.table(namespace, 'secret')}.files LIMIT 1")
 
     def first_bytes(engine: Engine, name: str) -> bytes:
-        java: Any = spark._jvm  # Any: whatever class of Java's
+        java: Any = spark._jvm  # Any: Java classes
         table = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             spark._jsparkSession, engine.table(namespace, name)
         )
@@ -125,52 +130,52 @@ def test_no_user_reads_with_the_signature_of_another_in_the_same_process(
         first_bytes(guests, "shared")
 
 
-# -- keys that run out -----------------------------------------------------------------------------------------------
+# -- expiring credentials--------------------------------------------------------------------------------------------
 
 SHORT_SECONDS = 60
-"""The shortest life of keys that a server can be told to give."""
+"""The shortest configurable lifetime of vended credentials."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hasty:
-    """A table bucket on a server whose keys run out quickly."""
+class ShortLivedCredentials:
+    """A table bucket on a server with short-lived vended credentials."""
 
     lake: Lake
     user: User
 
     def refreshes(self) -> int:
-        """How often clients asked for fresh keys and got them."""
+        """The number of successful credential refreshes."""
         return answered(self.lake.server, "loadCredentials")
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hasty]:
-    folder = tmp_path_factory.mktemp("hasty")
+def short_lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortLivedCredentials]:
+    folder = tmp_path_factory.mktemp("short_lived")
     flag = f"tables.credential_ttl={SHORT_SECONDS}"
     server: RunningServer
     with running_server(folder / "data", "--set", flag, workers=1) as server:
-        yield Hasty(new_lake(server), user_who_may(server, folder, "s3tables:*"))
+        yield ShortLivedCredentials(new_lake(server), user_who_may(server, folder, "s3tables:*"))
 
 
-def test_writes_that_outlast_their_keys_get_fresh_ones(spark: SparkSession, hasty: Hasty) -> None:
-    """A row that takes longer than the keys live, in a table that is there and in tables that are not there yet."""
-    vended = new_engine(spark, hasty.lake, VENDED, hasty.user.keys)
-    signed = new_engine(spark, hasty.lake, SIGNED, hasty.user.keys)
+def test_credentials_are_refreshed_during_long_writes(spark: SparkSession, short_lived: ShortLivedCredentials) -> None:
+    """A write that takes longer than the credentials live, to an existing table and to tables it creates."""
+    vended = new_engine(spark, short_lived.lake, VENDED, short_lived.user.keys)
+    signed = new_engine(spark, short_lived.lake, SIGNED, short_lived.user.keys)
     vended.sql(f"CREATE NAMESPACE {vended.catalog}.ns")
-    vended.sql(f"CREATE TABLE {vended.table('ns', 'there')} (id BIGINT, slept STRING) USING iceberg")
+    vended.sql(f"CREATE TABLE {vended.table('ns', 'existing')} (id BIGINT, slept STRING) USING iceberg")
     slow = (
         f"SELECT id, java_method('java.lang.Thread', 'sleep', {(SHORT_SECONDS + 15) * 1000}L) AS slept"
         " FROM range(0, 1, 1, 1)"
     )
-    before = hasty.refreshes()
+    before = short_lived.refreshes()
     statements = [
-        (vended, f"INSERT INTO {vended.table('ns', 'there')} {slow}"),
+        (vended, f"INSERT INTO {vended.table('ns', 'existing')} {slow}"),
         (vended, f"CREATE TABLE {vended.table('ns', 'staged')} USING iceberg AS {slow}"),
     ]
     with ThreadPoolExecutor(len(statements)) as threads:
         for done in [threads.submit(engine.sql, statement) for engine, statement in statements]:
             done.result()
-    assert hasty.refreshes() >= before + len(statements)
+    assert short_lived.refreshes() >= before + len(statements)
     signed.sql(f"CREATE TABLE {signed.table('ns', 'signed')} USING iceberg AS {slow}")
-    for engine, name in ((vended, "there"), (vended, "staged"), (signed, "signed")):
+    for engine, name in ((vended, "existing"), (vended, "staged"), (signed, "signed")):
         assert engine.value(f"SELECT count(*) FROM {engine.table('ns', name)}") == 1

@@ -1,4 +1,4 @@
-"""Several Spark jobs on the same tables at once: commits are retried, and nothing is lost or done twice."""
+"""Concurrent Spark jobs on the same tables: commits are retried, and no change is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from tests.clients.iceberg.lake import Lake
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 
-def at_once(*jobs: Callable[[], None]) -> None:
-    """Run jobs in threads of their own, and raise what any of them raised."""
+def run_concurrently(*jobs: Callable[[], None]) -> None:
+    """Run jobs in separate threads and raise their errors."""
     with ThreadPoolExecutor(len(jobs)) as threads:
         for done in [threads.submit(job) for job in jobs]:
             done.result()
 
 
-def test_writers_of_two_ways_append_and_merge_at_once(vended: Engine, signed: Engine, namespace: str) -> None:
+def test_concurrent_appends_and_merges_in_two_access_modes_succeed(
+    vended: Engine, signed: Engine, namespace: str
+) -> None:
     name = f"{namespace}.t"
     vended.sql(
         f"CREATE TABLE {vended.catalog}.{name} (id BIGINT, writer STRING, round INT) USING iceberg TBLPROPERTIES"
@@ -41,7 +43,7 @@ def test_writers_of_two_ways_append_and_merge_at_once(vended: Engine, signed: En
                 " WHEN NOT MATCHED THEN INSERT (id, writer, round) VALUES (s.id, 'merge', s.round)"
             )
 
-    at_once(lambda: append(vended, 100), lambda: append(signed, 200), merge)
+    run_concurrently(lambda: append(vended, 100), lambda: append(signed, 200), merge)
     expected = [(-1, "first", 3)]
     expected += [(base + number, "append", number) for base in (100, 200) for number in range(5)]
     expected += [(1000 + number, "merge", number) for number in range(4)]
@@ -50,8 +52,8 @@ def test_writers_of_two_ways_append_and_merge_at_once(vended: Engine, signed: En
     assert operations == [("append", 11), ("overwrite", 4)]
 
 
-def test_writers_of_two_tables_lose_nothing_of_either(vended: Engine, signed: Engine, namespace: str) -> None:
-    """Each writes one table after the other, the two in opposite order."""
+def test_concurrent_writers_of_two_tables_lose_nothing(vended: Engine, signed: Engine, namespace: str) -> None:
+    """Both writers alternate between the tables, in opposite order."""
     for name in ("a", "b"):
         vended.sql(
             f"CREATE TABLE {vended.table(namespace, name)} (writer STRING, n INT) USING iceberg"
@@ -63,13 +65,13 @@ def test_writers_of_two_tables_lose_nothing_of_either(vended: Engine, signed: En
             for name in order:
                 engine.sql(f"INSERT INTO {engine.table(namespace, name)} VALUES ('{writer}', {number})")
 
-    at_once(lambda: write(vended, "x", "ab"), lambda: write(signed, "y", "ba"))
+    run_concurrently(lambda: write(vended, "x", "ab"), lambda: write(signed, "y", "ba"))
     for name in ("a", "b"):
         rows = vended.sql(f"SELECT * FROM {vended.table(namespace, name)} ORDER BY writer, n")
         assert rows == [(writer, number) for writer in "xy" for number in range(4)]
 
 
-def test_one_of_two_updates_of_the_same_rows_is_told_of_the_other(vended: Engine, namespace: str) -> None:
+def test_one_of_two_updates_of_the_same_rows_gets_a_conflict(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id, 0 AS n FROM range(10)")
     conflicts: list[str] = []
@@ -79,16 +81,16 @@ def test_one_of_two_updates_of_the_same_rows_is_told_of_the_other(vended: Engine
             try:
                 vended.sql(f"UPDATE {t} SET n = n + 1")
             except Exception as error:
-                # The client found it before it committed, or the catalog did.
+                # The client or the catalog detected the conflict.
                 assert "conflict" in str(error).lower() or "CommitFailed" in str(error), error  # noqa: PT017
                 conflicts.append(str(error))
 
-    at_once(update, update)
+    run_concurrently(update, update)
     ((least, most),) = vended.sql(f"SELECT min(n), max(n) FROM {t}")
     assert least == most == 8 - len(conflicts)
 
 
-def test_compaction_and_appends_do_not_disturb_each_other(vended: Engine, namespace: str) -> None:
+def test_compaction_and_concurrent_appends_both_succeed(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg TBLPROPERTIES ('commit.retry.num-retries' = '30')")
     vended.sql(f"INSERT INTO {t} VALUES (0)")
@@ -108,21 +110,21 @@ def test_compaction_and_appends_do_not_disturb_each_other(vended: Engine, namesp
                 f"(table => '{t}', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 2)"
             )
 
-    at_once(append, compact)
+    run_concurrently(append, compact)
     assert [row[0] for row in vended.sql(f"SELECT id FROM {t} ORDER BY id")] == list(range(9))
 
 
-def test_of_several_who_create_a_table_one_does(vended: Engine, signed: Engine, lake: Lake, namespace: str) -> None:
+def test_one_of_several_concurrent_creates_succeeds(vended: Engine, signed: Engine, lake: Lake, namespace: str) -> None:
     made: list[str] = []
 
-    def create(engine: Engine, who: str) -> None:
+    def create(engine: Engine, creator: str) -> None:
         try:
-            engine.sql(f"CREATE TABLE {engine.table(namespace)} USING iceberg AS SELECT '{who}' AS who")
+            engine.sql(f"CREATE TABLE {engine.table(namespace)} USING iceberg AS SELECT '{creator}' AS creator")
         except Exception as error:
             assert "already exists" in str(error).lower(), error  # noqa: PT017
         else:
-            made.append(who)
+            made.append(creator)
 
-    at_once(lambda: create(vended, "a"), lambda: create(signed, "b"), lambda: create(vended, "c"))
-    assert vended.sql(f"SELECT who FROM {vended.table(namespace)}") == [(who,) for who in made]
+    run_concurrently(lambda: create(vended, "a"), lambda: create(signed, "b"), lambda: create(vended, "c"))
+    assert vended.sql(f"SELECT creator FROM {vended.table(namespace)}") == [(creator,) for creator in made]
     assert len(made) == 1

@@ -1,4 +1,4 @@
-"""Spark on a table's past and its branches: time travel, tags, branches, staged snapshots, going back."""
+"""Spark and snapshots: time travel, tags, branches, staged snapshots, rollback."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.clients.iceberg.engine import SPARK_MARKS, Engine
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 
-def grow(engine: Engine, namespace: str) -> str:
-    """A table with three snapshots: a row more in each."""
+def create_history(engine: Engine, namespace: str) -> str:
+    """Create a table with three snapshots, each with one more row."""
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
     for number in (1, 2, 3):
@@ -22,11 +22,11 @@ def grow(engine: Engine, namespace: str) -> str:
 
 @pytest.fixture
 def table(vended: Engine, namespace: str) -> str:
-    return grow(vended, namespace)
+    return create_history(vended, namespace)
 
 
 def snapshots(engine: Engine, table: str) -> list[int]:
-    """A table's snapshots, the oldest first."""
+    """A table's snapshots, oldest first."""
     return [row[0] for row in engine.sql(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at")]
 
 
@@ -39,11 +39,11 @@ def call(engine: Engine, procedure: str, *arguments: object) -> list[tuple[objec
     return engine.sql(f"CALL {engine.catalog}.system.{procedure}({written})")
 
 
-# -- the past --------------------------------------------------------------------------------------------------------
+# -- time travel -----------------------------------------------------------------------------------------------------
 
 
-def test_table_is_read_as_it_was(engine: Engine, namespace: str) -> None:
-    t = grow(engine, namespace)
+def test_time_travel_reads_earlier_snapshots(engine: Engine, namespace: str) -> None:
+    t = create_history(engine, namespace)
     first, second, _ = snapshots(engine, t)
     assert ids(engine, f"{t} VERSION AS OF {first}") == [1]
     assert ids(engine, f"{t}.snapshot_id_{second}") == [1, 2]
@@ -55,13 +55,13 @@ def test_table_is_read_as_it_was(engine: Engine, namespace: str) -> None:
         ids(engine, f"{t} VERSION AS OF 1")
 
 
-def test_rows_between_two_snapshots_are_read_alone(vended: Engine, table: str) -> None:
+def test_incremental_read_between_two_snapshots(vended: Engine, table: str) -> None:
     first, _, third = snapshots(vended, table)
     between = vended.spark.read.option("start-snapshot-id", first).option("end-snapshot-id", third).table(table)
     assert sorted(row.id for row in between.collect()) == [2, 3]
 
 
-def test_old_snapshot_is_read_in_the_schema_of_its_time(vended: Engine, table: str) -> None:
+def test_old_snapshot_is_read_with_its_schema(vended: Engine, table: str) -> None:
     before = snapshots(vended, table)[-1]
     vended.sql(f"ALTER TABLE {table} ADD COLUMN note STRING")
     vended.sql(f"INSERT INTO {table} VALUES (4, 'x')")
@@ -69,7 +69,7 @@ def test_old_snapshot_is_read_in_the_schema_of_its_time(vended: Engine, table: s
     assert vended.spark.table(table).columns == ["id", "note"]
 
 
-def test_table_goes_back_and_forth(vended: Engine, table: str) -> None:
+def test_table_is_rolled_back_and_forward(vended: Engine, table: str) -> None:
     first, second, third = snapshots(vended, table)
     assert call(vended, "rollback_to_snapshot", table, first) == [(third, first)]
     assert ids(vended, table) == [1]
@@ -85,7 +85,7 @@ def test_table_goes_back_and_forth(vended: Engine, table: str) -> None:
     assert [row[0] for row in ancestors[1:]] == [second, first]
 
 
-def test_every_metadata_table_can_be_read(vended: Engine, table: str) -> None:
+def test_every_metadata_table_is_readable(vended: Engine, table: str) -> None:
     counts = {
         name: vended.value(f"SELECT count(*) FROM {table}.{name}")
         for name in (
@@ -127,7 +127,7 @@ def test_every_metadata_table_can_be_read(vended: Engine, table: str) -> None:
     }
 
 
-def test_changes_are_read_as_a_log(vended: Engine, table: str) -> None:
+def test_changelog_is_readable(vended: Engine, table: str) -> None:
     vended.sql(f"DELETE FROM {table} WHERE id = 1")
     view = vended.value(f"CALL {vended.catalog}.system.create_changelog_view(table => '{table}')")
     changes = vended.sql(f"SELECT id, _change_type FROM {view} ORDER BY _change_ordinal")
@@ -138,7 +138,7 @@ def test_changes_are_read_as_a_log(vended: Engine, table: str) -> None:
 # -- branches and tags -----------------------------------------------------------------------------------------------
 
 
-def test_tags_stay_where_they_are(vended: Engine, table: str) -> None:
+def test_tags_keep_their_snapshot(vended: Engine, table: str) -> None:
     first, second, _ = snapshots(vended, table)
     vended.sql(f"ALTER TABLE {table} CREATE TAG release AS OF VERSION {first} RETAIN 7 DAYS")
     vended.sql(f"INSERT INTO {table} VALUES (4)")
@@ -152,7 +152,7 @@ def test_tags_stay_where_they_are(vended: Engine, table: str) -> None:
     assert vended.sql(reference) == []
 
 
-def test_branch_has_a_life_of_its_own(engine: Engine, namespace: str) -> None:
+def test_branch_is_written_and_fast_forwarded(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(3)")
     engine.sql(f"ALTER TABLE {t} CREATE BRANCH dev RETAIN 7 DAYS WITH SNAPSHOT RETENTION 3 SNAPSHOTS 2 DAYS")
@@ -175,7 +175,7 @@ def test_branch_has_a_life_of_its_own(engine: Engine, namespace: str) -> None:
     assert engine.sql(f"SELECT name FROM {t}.refs") == [("main",)]
 
 
-def test_snapshot_of_another_branch_is_picked(vended: Engine, table: str) -> None:
+def test_snapshot_of_another_branch_is_cherry_picked(vended: Engine, table: str) -> None:
     vended.sql(f"ALTER TABLE {table} CREATE BRANCH dev")
     vended.sql(f"INSERT INTO {table}.branch_dev VALUES (10)")
     picked = vended.value(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'dev'")

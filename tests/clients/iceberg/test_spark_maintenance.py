@@ -1,4 +1,4 @@
-"""Spark's maintenance procedures: compaction, manifests, expiry, orphans, position deletes, statistics."""
+"""Spark's maintenance procedures: compaction, manifests, expiration, orphans, position deletes, statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_HENCE = "TIMESTAMP '2999-01-01 00:00:00'"
 
 
 def call(engine: Engine, procedure: str, **arguments: str) -> dict[str, Any]:  # Any: numbers and names
-    """Call a procedure, its arguments as SQL; the row that it answers with, by column."""
+    """Call a procedure with arguments in SQL; its result row, by column."""
     written = ", ".join(f"{name} => {value}" for name, value in arguments.items())
     (row,) = engine.spark.sql(f"CALL {engine.catalog}.system.{procedure}({written})").collect()
     found: dict[str, Any] = row.asDict()
@@ -26,7 +26,7 @@ def call(engine: Engine, procedure: str, **arguments: str) -> dict[str, Any]:  #
 
 
 def prefix_of(engine: Engine, table: str) -> str:
-    """The keys of a table's files begin so."""
+    """The key prefix of a table's files."""
     location: str = {row[0]: row[1] for row in engine.sql(f"DESCRIBE EXTENDED {table}")}["Location"]
     return location.removeprefix(f"s3://{engine.lake.warehouse}/") + "/"
 
@@ -58,7 +58,7 @@ def scattered(engine: Engine, namespace: str) -> str:
     ],
     ids=["binpack", "sort", "zorder", "where"],
 )
-def test_small_files_become_one_a_partition(engine: Engine, scattered: str, strategy: dict[str, str]) -> None:
+def test_compaction_leaves_one_file_per_partition(engine: Engine, scattered: str, strategy: dict[str, str]) -> None:
     before = engine.sql(f"SELECT * FROM {scattered} ORDER BY id")
     done = call(
         engine,
@@ -86,8 +86,8 @@ def test_manifests_are_rewritten(engine: Engine, scattered: str) -> None:
     ]
 
 
-def test_rewritten_manifests_give_rows_no_other_ids(vended: Engine, namespace: str) -> None:
-    """Iceberg 1.11.0 forgot the row ids of files on the way (apache/iceberg#16699)."""
+def test_manifest_rewrite_keeps_row_ids(vended: Engine, namespace: str) -> None:
+    """Iceberg 1.11.0 lost the row ids of files (apache/iceberg#16699)."""
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     for number in range(2):
@@ -98,7 +98,7 @@ def test_rewritten_manifests_give_rows_no_other_ids(vended: Engine, namespace: s
     assert vended.value(f"SELECT count(*) FROM {t}") == 3
 
 
-def test_expired_snapshots_take_their_files_with_them(engine: Engine, s3: Any, scattered: str) -> None:
+def test_expiration_deletes_files_of_snapshots(engine: Engine, s3: Any, scattered: str) -> None:
     call(engine, "rewrite_data_files", table=f"'{scattered}'", options="map('rewrite-all', 'true')")
     live = files(engine, scattered)
     prefix = prefix_of(engine, scattered)
@@ -115,7 +115,7 @@ def test_expired_snapshots_take_their_files_with_them(engine: Engine, s3: Any, s
     assert engine.value(f"SELECT count(*) FROM {scattered}") == 40
 
 
-def test_orphans_are_removed_and_nothing_else(engine: Engine, lake: Lake, s3: Any, namespace: str) -> None:
+def test_orphan_removal_deletes_only_orphans(engine: Engine, lake: Lake, s3: Any, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(5)")
     prefix = prefix_of(engine, t)
@@ -123,7 +123,7 @@ def test_orphans_are_removed_and_nothing_else(engine: Engine, lake: Lake, s3: An
     orphans = {f"{prefix}data/lost-{number}.parquet" for number in range(3)}
     for key in orphans:
         s3.put_object(Bucket=lake.warehouse, Key=key, Body=b"lost")
-    assert _orphans(engine, t) == []  # None of them is old enough.
+    assert _orphans(engine, t) == []  # All of them are too young.
     found = _orphans(engine, t, older_than=_soon())
     assert {path.removeprefix(f"s3://{lake.warehouse}/") for path in found} == orphans
     assert set(all_keys(s3, lake.warehouse, prefix)) == known
@@ -131,12 +131,12 @@ def test_orphans_are_removed_and_nothing_else(engine: Engine, lake: Lake, s3: An
 
 
 def _soon() -> int:
-    """A moment that everything written so far comes before, in milliseconds."""
+    """A time after all writes so far, in milliseconds."""
     return round((datetime.now(UTC) + timedelta(seconds=5)).timestamp() * 1000)
 
 
 def _orphans(engine: Engine, table: str, older_than: int | None = None) -> list[str]:
-    """Remove orphans by the action behind the procedure, which itself refuses to go for files of less than a day."""
+    """Remove orphans with the action, because the procedure refuses files younger than a day."""
     java = engine.spark._jvm
     assert java is not None
     loaded = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(engine.spark._jsparkSession, table)
@@ -155,7 +155,7 @@ def test_procedure_removes_orphans_by_listing_prefixes(engine: Engine, namespace
         engine.sql(f"{procedure}(table => '{t}', prefix_listing => true, older_than => {LONG_HENCE})")
 
 
-def test_position_deletes_are_rewritten_and_compacted_away(engine: Engine, namespace: str) -> None:
+def test_position_deletes_are_rewritten_and_compacted(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(
         f"CREATE TABLE {t} (id BIGINT) USING iceberg"
@@ -180,7 +180,7 @@ def test_position_deletes_are_rewritten_and_compacted_away(engine: Engine, names
     assert engine.sql(f"SELECT id FROM {t} ORDER BY id") == left
 
 
-def test_deletion_vectors_are_compacted_away(engine: Engine, namespace: str) -> None:
+def test_compaction_applies_deletion_vectors(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(
         f"CREATE TABLE {t} (id BIGINT) USING iceberg"
@@ -196,7 +196,7 @@ def test_deletion_vectors_are_compacted_away(engine: Engine, namespace: str) -> 
     assert engine.value(f"SELECT count(*) FROM {t}") == 8
 
 
-def test_statistics_are_computed_and_kept(vended: Engine, s3: Any, namespace: str) -> None:
+def test_statistics_are_computed_and_stored(vended: Engine, s3: Any, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} USING iceberg PARTITIONED BY (part) AS SELECT id, id % 2 AS part FROM range(100)")
     table_stats = call(vended, "compute_table_stats", table=f"'{t}'")["statistics_file"]
@@ -210,7 +210,7 @@ def test_statistics_are_computed_and_kept(vended: Engine, s3: Any, namespace: st
     assert [one["statistics-path"] for one in metadata["partition-statistics"]] == [partition_stats]
 
 
-def test_old_metadata_is_removed_where_the_table_asks_for_it(vended: Engine, s3: Any, namespace: str) -> None:
+def test_old_metadata_is_deleted_if_the_table_is_configured_so(vended: Engine, s3: Any, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(
         f"CREATE TABLE {t} (id BIGINT) USING iceberg TBLPROPERTIES"

@@ -1,4 +1,4 @@
-"""Spark that leaves it to the catalog which files a query reads: it finds what it would find by itself."""
+"""Spark with server-side scan planning returns the same rows as with client-side planning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.clients.boto import root_keys
-from tests.clients.iceberg.engine import HELD, SIGNED, SPARK_MARKS, VENDED, Engine, Way, answered, new_engine
+from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, STATIC, VENDED, AccessMode, Engine, answered, new_engine
 from tests.clients.iceberg.lake import Lake
 from tests.clients.people import User
 
@@ -44,16 +44,18 @@ FILTERS = (
 )
 
 
-@pytest.fixture(params=[VENDED, SIGNED, HELD], ids=lambda way: way.name)
+@pytest.fixture(params=[VENDED, SIGNED, STATIC], ids=lambda mode: mode.name)
 def planned(request: pytest.FixtureRequest, spark: SparkSession, lake: Lake, engineer: User) -> Engine:
-    """Spark with scans planned by the catalog, each way in after the other."""
-    way: Way = request.param
-    return new_engine(spark, lake, way, root_keys(lake.server) if way.holds_keys else engineer.keys, BY_THE_SERVER)
+    """Spark with server-side scan planning, in each access mode."""
+    mode: AccessMode = request.param
+    return new_engine(
+        spark, lake, mode, root_keys(lake.server) if mode.static_credentials else engineer.keys, BY_THE_SERVER
+    )
 
 
 @pytest.fixture(scope="module")
 def space(lake: Lake, vended: Engine) -> str:
-    """A namespace with a table of each format: evolved, with rows deleted and rows without values."""
+    """A namespace with an evolved table per format version, with deleted rows and nulls."""
     name = "planned_scans"
     vended.sql(f"CREATE NAMESPACE {vended.catalog}.{name}")
     for version in (2, 3):
@@ -83,7 +85,7 @@ def _insert(table: str, start: int, end: int) -> str:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_every_filter_finds_the_same_rows_by_either_plan(
+def test_every_filter_returns_the_same_rows_with_either_planning(
     planned: Engine, vended: Engine, space: str, version: int
 ) -> None:
     before = answered(planned.lake.server, "planTableScan")
@@ -92,11 +94,11 @@ def test_every_filter_finds_the_same_rows_by_either_plan(
         by_server = planned.sql(query.format(planned.table(space, f"v{version}")))
         by_client = vended.sql(query.format(vended.table(space, f"v{version}")))
         assert by_server == by_client, condition
-    # Some are answered by the table's metadata alone, or by one plan for both.
+    # Some queries need only table metadata, or share one plan.
     assert answered(planned.lake.server, "planTableScan") > before
 
 
-def test_past_branches_and_changes_are_planned(planned: Engine, namespace: str) -> None:
+def test_time_travel_branches_and_changes_are_planned(planned: Engine, namespace: str) -> None:
     t = planned.table(namespace)
     planned.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
     for number in range(3):
@@ -110,7 +112,7 @@ def test_past_branches_and_changes_are_planned(planned: Engine, namespace: str) 
     assert sorted(row.id for row in between.collect()) == [1, 2]
 
 
-def test_rows_are_changed_and_files_compacted_by_plans(planned: Engine, namespace: str) -> None:
+def test_row_changes_and_compaction_use_server_side_planning(planned: Engine, namespace: str) -> None:
     t = planned.table(namespace)
     planned.sql(
         f"CREATE TABLE {t} USING iceberg PARTITIONED BY (part) TBLPROPERTIES ('format-version' = '3',"
@@ -132,7 +134,7 @@ def test_rows_are_changed_and_files_compacted_by_plans(planned: Engine, namespac
     assert planned.sql(f"SELECT id, _row_id FROM {t} ORDER BY id") == lineage
 
 
-def test_large_plan_is_fetched_task_by_task(planned: Engine, vended: Engine, large: str) -> None:
+def test_large_plan_is_fetched_by_plan_tasks(planned: Engine, vended: Engine, large: str) -> None:
     before = answered(planned.lake.server, "fetchScanTasks")
     assert planned.sql(f"SELECT count(*), sum(id) FROM {planned.catalog}.{large} WHERE id >= 0") == [(70, 2415)]
     assert answered(planned.lake.server, "fetchScanTasks") > before
@@ -140,7 +142,7 @@ def test_large_plan_is_fetched_task_by_task(planned: Engine, vended: Engine, lar
 
 @pytest.fixture(scope="module")
 def large(vended: Engine, space: str) -> str:
-    """A table of more manifests than one answer plans."""
+    """A table with more manifests than one response plans."""
     t = vended.table(space, "large")
     vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')")
     for number in range(70):

@@ -1,7 +1,6 @@
-"""Spark as three principals with an OAuth2 credential only: who sees all, who writes, and who sees what policies leave.
+"""Spark with OAuth2 as three principals: an admin, a writer, and a reader restricted by row filters and column masks.
 
-The third's engine is as willing as the others' and gets no further: it has no keys to the table's files, and plans
-scans by the server, over copies of what is shown.
+The restricted reader gets no credentials for the table's files; the server plans its scans over restricted copies.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy, pytest.mark.usefixtures("own_signatures")]
 
-WAYS: Final = ("vended-credentials", "remote-signing")
+DELEGATION_MODES: Final = ("vended-credentials", "remote-signing")
 REFUSED: Final = r"Forbidden|Status Code: 403"
 HIDDEN: Final = rf"{REFUSED}|Access Denied|Unable to load credentials"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of these tests' own: its tasks are nobody else's."""
+    """A separate server, so that all of its tasks are of these tests."""
     with running_server(tmp_path_factory.mktemp("restricted") / "data", workers=2, **SOON) as running:
         yield running
 
@@ -50,15 +49,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def place(
     server: RunningServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MaintainedLake]:
-    """A catalog with a worker that has this process's Spark: no principal of the tests works for itself."""
+    """A catalog with a maintenance worker on this process' Spark."""
     with maintained_lake(server, tmp_path_factory.mktemp("worker")) as found:
-        made = replace(found, lake=catalog_with_a_name(server))
-        with working(made):
+        made = replace(found, lake=create_catalog(server))
+        with running_worker(made):
             yield made
 
 
-def catalog_with_a_name(server: RunningServer) -> Lake:
-    """A catalog that is not called as the bucket is in which its files are, and has a directory of it."""
+def create_catalog(server: RunningServer) -> Lake:
+    """A catalog in a directory of a bucket of another name."""
     lake, keys = Lake(server, "people"), root_keys(server)
     with connected(server) as s3:
         s3.create_bucket(Bucket="sea")
@@ -73,12 +72,12 @@ def catalog_with_a_name(server: RunningServer) -> Lake:
 
 
 @contextmanager
-def working(place: MaintainedLake) -> Iterator[None]:
-    """A worker, for the time of a block."""
+def running_worker(place: MaintainedLake) -> Iterator[None]:
+    """Run a worker."""
     stop, failed = threading.Event(), list[TaskResult]()
 
-    def tell(ended: TaskResult) -> None:
-        # A copy may be under way at the end: nobody waits for it, and that it was stopped is no failure.
+    def record(ended: TaskResult) -> None:
+        # A copy that is stopped at the end is no failure.
         if ended.report is None and not stop.is_set():
             failed.append(ended)
 
@@ -92,7 +91,7 @@ def working(place: MaintainedLake) -> Iterator[None]:
                 kinds=[JobKind.COPY_RESTRICTED],
                 lease_seconds=60.0,
                 idle_seconds=3600.0,
-                on_result=tell,
+                on_result=record,
             ).run(stop)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -107,7 +106,7 @@ def working(place: MaintainedLake) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class People:
-    """Three principals, and a namespace in which each may do its own."""
+    """Three principals with different grants on a namespace."""
 
     place: MaintainedLake
     office: Office
@@ -116,16 +115,16 @@ class People:
     reader: Member
     namespace: str
 
-    def engine(self, spark: SparkSession, member: Member, way: str = WAYS[0]) -> Engine:
-        return with_credential(spark, self.place.lake, Keys(member.client_id, member.secret), way)
+    def engine(self, spark: SparkSession, member: Member, mode: str = DELEGATION_MODES[0]) -> Engine:
+        return with_credential(spark, self.place.lake, Keys(member.client_id, member.secret), mode)
 
-    def policy(self, kind: str, **says: object) -> str:
-        """Have a policy restrict whoever has the reader's role, in all of the namespace."""
+    def policy(self, kind: str, **content: object) -> str:
+        """Attach a policy to the namespace that restricts the reader's role."""
         name = f"p_{uuid.uuid4().hex[:8]}"
-        content = {"enable": True, "restricts": {"principal-roles": [self.reader.name]}, **says}
-        policies, home = self.place.client.policies, (self.namespace,)
-        policies.create(self.place.lake.warehouse, home, name, kind, content)
-        policies.attach(self.place.lake.warehouse, home, name, namespace_target(home))
+        document = {"enable": True, "restricts": {"principal-roles": [self.reader.name]}, **content}
+        policies, namespace_path = self.place.client.policies, (self.namespace,)
+        policies.create(self.place.lake.warehouse, namespace_path, name, kind, document)
+        policies.attach(self.place.lake.warehouse, namespace_path, name, namespace_target(namespace_path))
         return name
 
 
@@ -133,13 +132,13 @@ class People:
 def people(place: MaintainedLake) -> People:
     keys = root_keys(place.lake.server)
     office = Office(place.lake, bearer(place.lake, keys.access_key, keys.secret_key))
-    admin, writer, reader = (office.member(what) for what in ("admin", "writer", "reader"))
+    admin, writer, reader = (office.member(role) for role in ("admin", "writer", "reader"))
     namespace = place.namespace()
     office.grant(admin, "CATALOG_MANAGE_CONTENT")
     for privilege in ("TABLE_CREATE", "TABLE_READ_DATA", "TABLE_WRITE_DATA"):
         office.grant(writer, privilege, namespace)
     office.grant(reader, "TABLE_READ_DATA", namespace)
-    # As if the policies were the only thing between the reader and writing.
+    # So that only the policies prevent the reader from writing.
     office.grant(reader, "TABLE_WRITE_DATA", namespace)
     return People(place, office, admin, writer, reader, namespace)
 
@@ -164,9 +163,9 @@ def refused(*calls: Callable[[], object]) -> None:
             call()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_three_principals_see_what_each_may(spark: SparkSession, people: People, way: str) -> None:
-    writer = people.engine(spark, people.writer, way)
+@pytest.mark.parametrize("mode", DELEGATION_MODES)
+def test_restricted_reader_sees_filtered_and_masked_rows(spark: SparkSession, people: People, mode: str) -> None:
+    writer = people.engine(spark, people.writer, mode)
     t = writer.table(people.namespace)
     create(writer, t, "PARTITIONED BY (region, truncate(3, ssn)) TBLPROPERTIES ('format-version' = '3')")
     people.policy("lakebed.row-filter", filter={"type": "eq", "term": "region", "value": "EU"})
@@ -180,13 +179,13 @@ def test_three_principals_see_what_each_may(spark: SparkSession, people: People,
             "note": "null",
         },
     )
-    admin = people.engine(spark, people.admin, way)
+    admin = people.engine(spark, people.admin, mode)
     everything = admin.sql(f"SELECT * FROM {admin.table(people.namespace)} ORDER BY id")
     assert [row[0] for row in everything] == [1, 2, 3, 4]
     assert everything[0][3] == "123-45-6789"
     assert writer.value(f"SELECT count(*) FROM {t}") == 4
 
-    reader = people.engine(spark, people.reader, way)
+    reader = people.engine(spark, people.reader, mode)
     mine = reader.table(people.namespace)
     planned = answered(people.place.lake.server, "planTableScan")
     assert reader.sql(f"SELECT * FROM {mine} ORDER BY id") == [
@@ -194,7 +193,7 @@ def test_three_principals_see_what_each_may(spark: SparkSession, people: People,
         (2, "EU", "****", _hash("987-65-4321"), date(1991, 1, 1), 0, None),
     ]
     assert answered(people.place.lake.server, "planTableScan") > planned
-    # Asked of what is shown, and not of what is.
+    # Filters apply to the masked values.
     assert reader.value(f"SELECT count(*) FROM {mine}") == 2
     assert reader.sql(f"SELECT id FROM {mine} WHERE region = 'US' OR id > 2") == []
     assert reader.sql(f"SELECT id FROM {mine} WHERE ssn = '123-45-6789'") == []
@@ -221,7 +220,7 @@ EVERYBODY: Final = WRITERS | {"reader"}
 STATEMENTS: Final = (
     (SELECTED, EVERYBODY),
     ("DESCRIBE TABLE {t}", EVERYBODY),
-    ("SHOW TABLES IN {home}", EVERYBODY),
+    ("SHOW TABLES IN {namespace_path}", EVERYBODY),
     ("SELECT snapshot_id FROM {t}.snapshots", EVERYBODY),
     ("INSERT INTO {t} VALUES (10)", WRITERS),
     ("UPDATE {t} SET id = 11 WHERE id = 10", WRITERS),
@@ -229,68 +228,68 @@ STATEMENTS: Final = (
     ("MERGE INTO {t} a USING (SELECT 5L AS id) b ON a.id = b.id WHEN MATCHED THEN DELETE", WRITERS),
     ("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')", WRITERS),
     ("ALTER TABLE {t} CREATE BRANCH {new}", WRITERS),
-    ("ALTER TABLE {home}.wide ADD COLUMN {new} INT", WRITERS),
-    ("CREATE TABLE {home}.{new} (id BIGINT) USING iceberg", WRITERS),
-    ("CREATE TABLE {home}.{new} USING iceberg AS SELECT 1 AS id", WRITERS),
-    ("ALTER TABLE {home}.wide RENAME TO {ns}.wider", ADMIN),
-    ("DROP TABLE {home}.wider", ADMIN),
-    ("CREATE VIEW {home}.{new} AS SELECT 1 AS one", ADMIN),
-    ("CREATE NAMESPACE {home}.{new}", ADMIN),
-    ("DROP NAMESPACE {home}.inner_one", ADMIN),
-    ("DESCRIBE NAMESPACE {home}", ADMIN),
+    ("ALTER TABLE {namespace_path}.wide ADD COLUMN {new} INT", WRITERS),
+    ("CREATE TABLE {namespace_path}.{new} (id BIGINT) USING iceberg", WRITERS),
+    ("CREATE TABLE {namespace_path}.{new} USING iceberg AS SELECT 1 AS id", WRITERS),
+    ("ALTER TABLE {namespace_path}.wide RENAME TO {ns}.wider", ADMIN),
+    ("DROP TABLE {namespace_path}.wider", ADMIN),
+    ("CREATE VIEW {namespace_path}.{new} AS SELECT 1 AS one", ADMIN),
+    ("CREATE NAMESPACE {namespace_path}.{new}", ADMIN),
+    ("DROP NAMESPACE {namespace_path}.inner_one", ADMIN),
+    ("DESCRIBE NAMESPACE {namespace_path}", ADMIN),
     ("SHOW NAMESPACES IN {catalog}", ADMIN),
     ("SHOW TABLES IN {elsewhere}", ADMIN),
     ("SELECT id FROM {elsewhere}.t", ADMIN),
     ("INSERT INTO {elsewhere}.t VALUES (1)", ADMIN),
 )
-"""What is said to Spark, and who is let."""
+"""Statements, and the principals that may run them."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_each_may_do_what_it_was_granted_and_nothing_else(spark: SparkSession, people: People, way: str) -> None:
+@pytest.mark.parametrize("mode", DELEGATION_MODES)
+def test_principals_are_limited_to_their_grants(spark: SparkSession, people: People, mode: str) -> None:
     elsewhere = people.place.namespace()
     people.place.lake.call("POST", "namespaces", {"namespace": [people.namespace, "inner_one"]})
     people.office.grant(people.reader, "TABLE_WRITE_DATA", people.namespace, revoke=True)
-    # Who may least comes first: what is refused is there to be done.
+    # The least privileged principal comes first, so that its refused statements are still executable later.
     engines = {
-        name: people.engine(spark, member, way)
+        name: people.engine(spark, member, mode)
         for name, member in (("reader", people.reader), ("writer", people.writer), ("admin", people.admin))
     }
     admin = engines["admin"]
     for table in (admin.table(people.namespace), admin.table(people.namespace, "wide"), admin.table(elsewhere)):
         admin.sql(f"CREATE TABLE {table} USING iceberg AS SELECT id FROM range(10)")
 
-    def is_let(name: str, statement: str) -> bool:
+    def is_allowed(name: str, statement: str) -> bool:
         engine = engines[name]
-        words = {
+        names = {
             "catalog": engine.catalog,
-            "home": f"{engine.catalog}.{people.namespace}",
+            "namespace_path": f"{engine.catalog}.{people.namespace}",
             "elsewhere": f"{engine.catalog}.{elsewhere}",
             "ns": people.namespace,
             "t": engine.table(people.namespace),
             "new": f"new_{uuid.uuid4().hex[:8]}",
         }
         try:
-            engine.sql(statement.format_map(words))
-        except Exception as error:  # Java's, in PySpark's words
+            engine.sql(statement.format_map(names))
+        except Exception as error:  # a Java exception, raised by PySpark
             if re.search(REFUSED, str(error)) is None:
                 raise
             return False
         return True
 
-    found = {statement: {name for name in engines if is_let(name, statement)} for statement, _ in STATEMENTS}
+    found = {statement: {name for name in engines if is_allowed(name, statement)} for statement, _ in STATEMENTS}
     assert found == dict(STATEMENTS)
 
-    # What is taken away is gone with the next statement, and nothing else with it.
+    # A revoked grant takes effect with the next statement, and other grants stay.
     people.office.grant(people.writer, "TABLE_WRITE_DATA", people.namespace, revoke=True)
-    assert not is_let("writer", "INSERT INTO {t} VALUES (12)")
-    assert is_let("writer", SELECTED)
+    assert not is_allowed("writer", "INSERT INTO {t} VALUES (12)")
+    assert is_allowed("writer", SELECTED)
     people.office.grant(people.writer, "TABLE_READ_DATA", people.namespace, revoke=True)
-    assert not is_let("writer", SELECTED)
-    assert is_let("reader", SELECTED)
+    assert not is_allowed("writer", SELECTED)
+    assert is_allowed("reader", SELECTED)
 
 
-def test_what_is_shown_follows_the_table_and_the_policies(spark: SparkSession, people: People) -> None:
+def test_restricted_view_follows_changes_of_table_and_policies(spark: SparkSession, people: People) -> None:
     writer, reader = people.engine(spark, people.writer), people.engine(spark, people.reader)
     t, mine = writer.table(people.namespace), reader.table(people.namespace)
     create(writer, t)
@@ -302,7 +301,7 @@ def test_what_is_shown_follows_the_table_and_the_policies(spark: SparkSession, p
     admin = people.engine(spark, people.admin)
     for change in ("RENAME COLUMN id TO number", "ADD COLUMN later INT"):
         admin.sql(f"ALTER TABLE {admin.table(people.namespace)} {change}")
-    # The filter names a column that is no more: nothing is shown, rather than everything.
+    # The filter names a dropped column: no rows are shown.
     refused(lambda: reader.sql(f"SELECT * FROM {mine}"))
     _update(people, name, 0, {"type": "lt", "term": "number", "value": 2})
     assert reader.sql(f"SELECT number, later FROM {mine} ORDER BY number") == [(0, None), (1, None)]
@@ -313,20 +312,24 @@ def test_what_is_shown_follows_the_table_and_the_policies(spark: SparkSession, p
     _update(people, name, 2, False)
     assert reader.sql(f"SELECT * FROM {mine}") == []
 
-    home = (people.namespace,)
-    people.place.client.policies.detach(people.place.lake.warehouse, home, name, namespace_target(home))
+    namespace_path = (people.namespace,)
+    people.place.client.policies.detach(
+        people.place.lake.warehouse, namespace_path, name, namespace_target(namespace_path)
+    )
     assert reader.value(f"SELECT count(*) FROM {mine}") == 5
     reader.sql(f"DELETE FROM {mine} WHERE number = 0")
-    people.place.client.policies.attach(people.place.lake.warehouse, home, name, table_target(home, "t"))
+    people.place.client.policies.attach(
+        people.place.lake.warehouse, namespace_path, name, table_target(namespace_path, "t")
+    )
     assert reader.sql(f"SELECT * FROM {mine}") == []
 
 
-def test_text_of_a_policy_stays_text(spark: SparkSession, people: People) -> None:
+def test_values_of_a_policy_are_never_run_as_sql(spark: SparkSession, people: People) -> None:
     writer, reader = people.engine(spark, people.writer), people.engine(spark, people.reader)
     t, mine = writer.table(people.namespace), reader.table(people.namespace)
     column = "a`) OR (TRUE --"
     quoted = column.replace("`", "``")
-    # The last one's name is a word that Spark takes for a secret where it prints one.
+    # Spark redacts the value of the last column, because of its name.
     writer.sql(f"CREATE TABLE {t} (`{quoted}` STRING, `b c` STRING, token_url STRING) USING iceberg")
     evil = "x' OR '1' = '1\\"
     escaped = evil.replace("\\", "\\\\").replace("'", "\\'")

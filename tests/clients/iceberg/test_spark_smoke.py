@@ -1,4 +1,4 @@
-"""Spark on the catalog, in a minute: what must not break between one change and the next."""
+"""A one-minute smoke test of Spark on the catalog."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tests.clients.iceberg.lake import Lake
 pytestmark = SPARK_MARKS
 
 
-def test_rows_written_one_way_are_read_in_every_other(
-    vended: Engine, vended_by_alias: Engine, signed: Engine, held: Engine, namespace: str
+def test_rows_are_readable_in_every_access_mode(
+    vended: Engine, vended_by_alias: Engine, signed: Engine, static: Engine, namespace: str
 ) -> None:
-    ways = (vended, vended_by_alias, signed, held)
-    vended.sql(f"CREATE TABLE {vended.table(namespace)} (id BIGINT, way STRING) USING iceberg")
-    for number, way in enumerate(ways):
-        way.sql(f"INSERT INTO {way.table(namespace)} VALUES ({number}, '{way.catalog}')")
-    expected = [(number, way.catalog) for number, way in enumerate(ways)]
-    for way in ways:
-        assert way.sql(f"SELECT * FROM {way.table(namespace)} ORDER BY id") == expected
+    engines = (vended, vended_by_alias, signed, static)
+    vended.sql(f"CREATE TABLE {vended.table(namespace)} (id BIGINT, catalog STRING) USING iceberg")
+    for number, engine in enumerate(engines):
+        engine.sql(f"INSERT INTO {engine.table(namespace)} VALUES ({number}, '{engine.catalog}')")
+    expected = [(number, engine.catalog) for number, engine in enumerate(engines)]
+    for engine in engines:
+        assert engine.sql(f"SELECT * FROM {engine.table(namespace)} ORDER BY id") == expected
 
 
-def test_table_made_of_a_query_is_replaced_overwritten_and_merged_into(engine: Engine, namespace: str) -> None:
+def test_table_created_by_a_query_is_replaced_overwritten_and_merged_into(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg PARTITIONED BY (part) AS SELECT id, id % 2 AS part FROM range(4)")
     engine.sql(f"REPLACE TABLE {t} USING iceberg AS SELECT id + 10 AS id, 'old' AS state FROM range(3)")
@@ -35,7 +35,7 @@ def test_table_made_of_a_query_is_replaced_overwritten_and_merged_into(engine: E
     assert engine.sql(f"SELECT * FROM {t} ORDER BY id") == [(1, "merged"), (3, "new"), (9, "merged")]
 
 
-def test_rows_are_deleted_by_vectors_and_keep_their_ids(vended: Engine, namespace: str) -> None:
+def test_deletion_vectors_keep_row_ids(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(
         f"CREATE TABLE {t} (id BIGINT, state STRING) USING iceberg TBLPROPERTIES"
@@ -53,7 +53,7 @@ def test_rows_are_deleted_by_vectors_and_keep_their_ids(vended: Engine, namespac
     assert vended.sql(f"SELECT file_format FROM {t}.delete_files") == [("PUFFIN",)]
 
 
-def test_branch_is_written_and_main_catches_up_with_it(vended: Engine, namespace: str) -> None:
+def test_branch_is_written_and_main_fast_forwards_to_it(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
     vended.sql(f"INSERT INTO {t} VALUES (1)")
@@ -66,7 +66,7 @@ def test_branch_is_written_and_main_catches_up_with_it(vended: Engine, namespace
     assert vended.sql(f"SELECT id FROM {t} VERSION AS OF {first}") == [(1,)]
 
 
-def test_compacted_table_reads_the_same_and_its_old_files_are_gone(signed: Engine, lake: Lake, namespace: str) -> None:
+def test_compaction_keeps_rows_and_expiration_deletes_old_files(signed: Engine, lake: Lake, namespace: str) -> None:
     t = signed.table(namespace)
     signed.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
     for number in range(3):
@@ -82,7 +82,7 @@ def test_compacted_table_reads_the_same_and_its_old_files_are_gone(signed: Engin
     assert signed.sql(f"SELECT id FROM {t} ORDER BY id") == [(0,), (1,), (2,)]
 
 
-def test_view_shows_its_table_and_goes(vended: Engine, namespace: str) -> None:
+def test_view_is_created_read_and_dropped(vended: Engine, namespace: str) -> None:
     t, v = vended.table(namespace), vended.table(namespace, "v")
     vended.sql(f"CREATE TABLE {t} USING iceberg AS SELECT id FROM range(4)")
     vended.sql(f"CREATE VIEW {v} AS SELECT id FROM {t} WHERE id > 1")

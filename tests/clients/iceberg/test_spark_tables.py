@@ -1,4 +1,4 @@
-"""Spark's definitions on the catalog: namespaces, tables, columns, partitions, orders, names."""
+"""Spark DDL on the catalog: namespaces, tables, columns, partitions, sort orders, names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def properties(engine: Engine, table: str) -> dict[str, str]:
 
 
 def partitioning(engine: Engine, table: str) -> list[str]:
-    """The transforms that a table is divided by now."""
+    """The transforms of a table's current partition spec."""
     shown = engine.sql(f"DESCRIBE EXTENDED {table}")
     return [row[1] for row in shown if row[0].startswith("Part ")]
 
@@ -33,7 +33,7 @@ def partitioning(engine: Engine, table: str) -> list[str]:
 # -- namespaces ------------------------------------------------------------------------------------------------------
 
 
-def test_nested_namespaces_are_made_described_listed_and_dropped(vended: Engine, namespace: str) -> None:
+def test_nested_namespaces_are_created_described_listed_and_dropped(vended: Engine, namespace: str) -> None:
     outer, inner = f"{vended.catalog}.{namespace}", f"{vended.catalog}.{namespace}.a.b"
     vended.sql(f"CREATE NAMESPACE {inner} COMMENT 'deep' WITH PROPERTIES ('team' = 'data')")
     assert vended.sql(f"SHOW NAMESPACES IN {outer}") == [(f"{namespace}.a",)]
@@ -56,7 +56,7 @@ def test_nested_namespaces_are_made_described_listed_and_dropped(vended: Engine,
 # -- definitions -----------------------------------------------------------------------------------------------------
 
 
-def test_every_type_and_transform_comes_back(vended: Engine, namespace: str) -> None:
+def test_every_type_and_transform_round_trips(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(
         f"CREATE TABLE {t} (id BIGINT NOT NULL COMMENT 'key', b BOOLEAN, i INT, f FLOAT, d DOUBLE, n DECIMAL(20, 4),"
@@ -97,7 +97,7 @@ def test_columns_are_added_renamed_widened_moved_and_dropped(engine: Engine, nam
     engine.sql(f"ALTER TABLE {t} DROP COLUMN note")
     engine.sql(f"ALTER TABLE {t} ADD COLUMN note STRING")
     rows = engine.sql(f"SELECT id, label, point.abscissa, point.y, note FROM {t} ORDER BY id")
-    # A column of a name that was used before is another column.
+    # A column with a previously used name is a new column.
     assert rows == [(1, "a", 7, None, None), (3_000_000_000, "b", 8, 0.5, None)]
 
 
@@ -117,7 +117,7 @@ def test_partitions_evolve_and_old_files_stay_readable(engine: Engine, namespace
     assert engine.sql(f"SELECT id FROM {t} ORDER BY id") == [(1,), (3,)]
 
 
-def test_order_distribution_and_keys_are_kept(vended: Engine, namespace: str) -> None:
+def test_sort_order_distribution_and_identifier_fields_are_stored(vended: Engine, namespace: str) -> None:
     t = vended.table(namespace)
     vended.sql(f"CREATE TABLE {t} (id BIGINT NOT NULL, part STRING) USING iceberg PARTITIONED BY (part)")
     vended.sql(f"ALTER TABLE {t} WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY id DESC NULLS LAST")
@@ -145,17 +145,17 @@ def test_properties_and_comments_are_set_and_unset(vended: Engine, namespace: st
 # -- tables of queries -----------------------------------------------------------------------------------------------
 
 
-def test_tables_are_made_and_replaced_by_queries(engine: Engine, namespace: str) -> None:
+def test_tables_are_created_and_replaced_by_queries(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} USING iceberg PARTITIONED BY (part) AS SELECT id, id % 2 AS part FROM range(6)")
     assert engine.value(f"SELECT count(*) FROM {t}.partitions") == 2
-    # It reads what it replaces.
+    # The query reads the table that it replaces.
     engine.sql(f"REPLACE TABLE {t} USING iceberg PARTITIONED BY (truncate(2, id)) AS SELECT id FROM {t} WHERE part = 1")
     assert engine.sql(f"SELECT * FROM {t} ORDER BY id") == [(1,), (3,), (5,)]
     engine.sql(f"CREATE OR REPLACE TABLE {t} USING iceberg TBLPROPERTIES ('a' = 'b') AS SELECT 'x' AS id")
     assert engine.sql(f"SELECT * FROM {t}") == [("x",)]
     assert properties(engine, t)["a"] == "b"
-    # What was before can be seen, and all of it is one table still.
+    # Earlier snapshots stay readable, and the table keeps its identity.
     first = engine.value(f"SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at LIMIT 1")
     assert engine.value(f"SELECT count(*) FROM {t} VERSION AS OF {first}") == 6
     other = engine.table(namespace, "other")
@@ -164,14 +164,14 @@ def test_tables_are_made_and_replaced_by_queries(engine: Engine, namespace: str)
     assert engine.sql(f"SELECT * FROM {other}") == [(1,)]
 
 
-def test_table_of_a_query_that_fails_is_not_there(engine: Engine, namespace: str) -> None:
+def test_failed_create_table_as_select_leaves_no_table(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         engine.sql(f"CREATE TABLE {t} USING iceberg AS SELECT 1 / (id - 1) AS x FROM range(3)")
     assert engine.sql(f"SHOW TABLES IN {engine.catalog}.{namespace}") == []
 
 
-def test_table_at_a_place_of_its_own_writes_where_its_properties_say(
+def test_table_with_a_location_writes_where_its_properties_say(
     engine: Engine, lake: Lake, s3: Any, namespace: str
 ) -> None:
     t, place = engine.table(namespace), f"s3://{lake.warehouse}/places/{namespace}-{engine.catalog}"
@@ -199,7 +199,7 @@ def test_renamed_table_keeps_its_rows_and_frees_its_name(vended: Engine, namespa
     assert vended.sql(f"SELECT id FROM {t}") == [(2,)]
 
 
-def test_absent_tables_are_said_to_be_absent(vended: Engine, namespace: str) -> None:
+def test_absent_tables_are_reported(vended: Engine, namespace: str) -> None:
     for statement in (
         f"SELECT * FROM {vended.table(namespace, 'none')}",
         f"SELECT * FROM {vended.catalog}.none.none",

@@ -24,7 +24,7 @@ def refused(engine: Engine, statement: str, condition: str) -> None:
     assert caught.value.getCondition() == condition
 
 
-def test_view_is_made_replaced_described_and_dropped(vended: Engine, namespace: str, source: str) -> None:
+def test_view_is_created_replaced_described_and_dropped(vended: Engine, namespace: str, source: str) -> None:
     v = vended.table(namespace, "v")
     vended.sql(f"CREATE VIEW {v} (n COMMENT 'how many') COMMENT 'counts' AS SELECT count(*) FROM {source}")
     assert vended.sql(f"SELECT n FROM {v}") == [(10,)]
@@ -43,7 +43,7 @@ def test_view_is_made_replaced_described_and_dropped(vended: Engine, namespace: 
     vended.sql(f"DROP VIEW IF EXISTS {v}")
 
 
-def test_view_of_views_reads_through_them_wherever_one_stands(vended: Engine, namespace: str, source: str) -> None:
+def test_view_of_views_is_independent_of_the_current_namespace(vended: Engine, namespace: str, source: str) -> None:
     inner, outer = vended.table(namespace, "inner_view"), vended.table(namespace, "outer_view")
     current = vended.sql("SELECT current_catalog(), current_database()")[0]
     vended.sql(f"USE {vended.catalog}.{namespace}")
@@ -56,7 +56,7 @@ def test_view_of_views_reads_through_them_wherever_one_stands(vended: Engine, na
     assert vended.sql(f"SELECT most FROM {outer}") == [(9,)]
 
 
-def test_view_is_renamed_and_shares_its_names_with_tables(vended: Engine, namespace: str, source: str) -> None:
+def test_view_is_renamed_and_shares_one_set_of_names_with_tables(vended: Engine, namespace: str, source: str) -> None:
     v, to = vended.table(namespace, "v"), vended.table(namespace, "w")
     vended.sql(f"CREATE VIEW {v} AS SELECT 1 AS one")
     vended.sql(f"ALTER VIEW {v} RENAME TO {to}")
@@ -70,7 +70,7 @@ def test_view_is_renamed_and_shares_its_names_with_tables(vended: Engine, namesp
     refused(vended, f"SELECT * FROM {v}", "TABLE_OR_VIEW_NOT_FOUND")
 
 
-def test_views_are_read_and_replaced_by_the_other_ways_in(
+def test_views_are_read_and_replaced_in_other_access_modes(
     vended: Engine, signed: Engine, namespace: str, source: str
 ) -> None:
     name = f"{namespace}.v"

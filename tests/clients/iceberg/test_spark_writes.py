@@ -1,4 +1,4 @@
-"""Spark writing rows: inserted, overwritten, deleted, updated and merged, in each format and each way."""
+"""Spark writes rows: inserts, overwrites, deletes, updates and merges, in each format version and access mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COPY, MERGE = "copy-on-write", "merge-on-read"
 
 @contextmanager
 def setting(engine: Engine, name: str, value: str) -> Iterator[None]:
-    """A setting of the session for the time of a block."""
+    """Set a session setting during a block."""
     engine.spark.conf.set(name, value)
     try:
         yield
@@ -30,7 +30,7 @@ def setting(engine: Engine, name: str, value: str) -> Iterator[None]:
 
 
 def operations(engine: Engine, table: str) -> list[str]:
-    """What each snapshot of a table did, the oldest first."""
+    """The operation of each snapshot of a table, oldest first."""
     return [row[0] for row in engine.sql(f"SELECT operation FROM {table}.snapshots ORDER BY committed_at")]
 
 
@@ -52,7 +52,7 @@ def test_empty_table_is_overwritten(engine: Engine, namespace: str) -> None:
     assert engine.sql(f"SELECT * FROM {bare}") == [(1,)]
 
 
-def test_partitions_are_overwritten_by_name_or_by_what_comes(engine: Engine, namespace: str) -> None:
+def test_partitions_are_overwritten_statically_or_dynamically(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part)")
     engine.sql(f"INSERT INTO {t} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
@@ -78,7 +78,7 @@ def test_frames_are_appended_and_overwritten(vended: Engine, namespace: str) -> 
     assert vended.sql(f"SELECT part, count(*) FROM {t} GROUP BY part ORDER BY part") == [(0, 5), (1, 3)]
 
 
-def test_stream_of_one_table_flows_into_another(engine: Engine, namespace: str, tmp_path: Path) -> None:
+def test_structured_streaming_copies_one_table_to_another(engine: Engine, namespace: str, tmp_path: Path) -> None:
     source, target = engine.table(namespace, "source"), engine.table(namespace, "target")
     for name in (source, target):
         engine.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
@@ -94,7 +94,7 @@ def test_stream_of_one_table_flows_into_another(engine: Engine, namespace: str, 
     assert engine.sql(f"SELECT id FROM {target} ORDER BY id") == [(0,), (1,)]
 
 
-def test_large_files_go_up_in_parts(engine: Engine, lake: Lake, s3: Any, namespace: str) -> None:
+def test_large_files_are_uploaded_in_parts(engine: Engine, lake: Lake, s3: Any, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(
         f"CREATE TABLE {t} (id BIGINT, noise STRING) USING iceberg"
@@ -106,7 +106,7 @@ def test_large_files_go_up_in_parts(engine: Engine, lake: Lake, s3: Any, namespa
     assert engine.sql(f"SELECT count(*), sum(length(noise)) FROM {t}") == [(60_000, 60_000 * 36 * 30)]
 
 
-# -- single rows -----------------------------------------------------------------------------------------------------
+# -- row changes -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("version", "mode"), [(2, COPY), (2, MERGE), (3, COPY), (3, MERGE)])
@@ -153,7 +153,7 @@ def test_delete_of_whole_files_writes_none(vended: Engine, namespace: str) -> No
 # -- format 3 --------------------------------------------------------------------------------------------------------
 
 
-def test_row_ids_outlive_updates_and_compaction(engine: Engine, namespace: str) -> None:
+def test_row_ids_survive_updates_and_compaction(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(
         f"CREATE TABLE {t} (id BIGINT, state STRING) USING iceberg"
@@ -190,7 +190,7 @@ def test_table_of_format_2_is_upgraded_and_its_rows_get_ids(vended: Engine, name
     assert None not in ids
 
 
-def test_variants_are_written_and_taken_apart(engine: Engine, namespace: str) -> None:
+def test_variants_are_written_and_extracted(engine: Engine, namespace: str) -> None:
     t = engine.table(namespace)
     engine.sql(f"CREATE TABLE {t} (id BIGINT, v VARIANT) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     engine.sql(f"""INSERT INTO {t} SELECT 1, parse_json('{{"a": {{"b": [1, 2]}}}}') UNION ALL SELECT 2, NULL""")

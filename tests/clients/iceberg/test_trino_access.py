@@ -1,4 +1,4 @@
-"""Who gets at a table's files with Trino, under which address, and by which keys."""
+"""Trino's access to the catalog and to files of tables: paths, permissions, credentials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trino.exceptions import TrinoQueryError
 from tests.clients.boto import REGION, Connect, refused
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.iceberg.trino import HELD, TRINO_MARKS, VENDED, TrinoCatalog, new_catalog, reasons
+from tests.clients.iceberg.trino import STATIC, TRINO_MARKS, VENDED, TrinoCatalog, new_catalog, reasons
 from tests.clients.people import User, user_who_may
 from tests.fixtures.trino import TrinoServer
 
@@ -20,7 +20,7 @@ pytestmark = TRINO_MARKS
 
 
 @pytest.mark.parametrize(("mount", "service"), [(OWN, "s3tables"), (ALIAS, "s3tables"), (POLARIS, "s3")])
-def test_catalog_is_one_under_all_its_addresses(
+def test_catalog_is_the_same_at_all_its_paths(
     trino_server: TrinoServer,
     lake: Lake,
     catalog: RestCatalog,
@@ -35,7 +35,7 @@ def test_catalog_is_one_under_all_its_addresses(
     assert ids_of(catalog.load_table((namespace, "ä b", "t"))) == [1]
 
 
-def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
+def test_tables_are_written_and_read_without_s3_permissions(
     trino: TrinoCatalog, lake: Lake, engineer: User, namespace: str, connect: Connect, s3: Any
 ) -> None:
     t = trino.table(namespace)
@@ -49,10 +49,10 @@ def test_tables_are_written_and_read_by_who_has_no_rights_in_s3(
     assert s3.get_object(Bucket=lake.warehouse, Key=key)["Body"].read().startswith(b"PAR1")
 
 
-def test_catalog_is_asked_with_keys_that_run_out(
+def test_catalog_accepts_temporary_credentials(
     trino_server: TrinoServer, lake: Lake, catalog: RestCatalog, engineer: User, namespace: str
 ) -> None:
-    """Trino assumes a role: what its own keys sign is the request for others, and all else is signed with those."""
+    """Trino assumes a role: its own keys sign AssumeRole, and the temporary credentials all other requests."""
     role = {
         "s3.iam-role": "arn:aws:iam::000000000000:role/engineers",
         "s3.sts.endpoint": lake.server.endpoint,
@@ -65,13 +65,13 @@ def test_catalog_is_asked_with_keys_that_run_out(
     assert ids_of(catalog.load_table((namespace, "t"))) == [1, 3]
 
 
-def test_keys_without_rights_in_s3_open_no_files(
+def test_credentials_without_s3_permissions_open_no_files(
     trino_server: TrinoServer, lake: Lake, catalog: RestCatalog, namespace: str, engineer: User
 ) -> None:
     catalog.create_table((namespace, "t"), SCHEMA).append(people(1))
-    held = new_catalog(trino_server, lake, engineer.keys, HELD)
+    static = new_catalog(trino_server, lake, engineer.keys, STATIC)
     with pytest.raises(TrinoQueryError) as caught:
-        held.sql(f"SELECT * FROM {held.table(namespace)}")
+        static.sql(f"SELECT * FROM {static.table(namespace)}")
     assert "Status Code: 403" in reasons(caught.value)
 
 
@@ -99,7 +99,7 @@ def test_reader_reads_and_does_not_write(
     assert catalog.list_tables(namespace) == [(namespace, "t")]
 
 
-def test_who_may_not_see_a_table_is_told_nothing_of_it(
+def test_absent_and_forbidden_tables_have_the_same_error(
     trino_server: TrinoServer,
     lake: Lake,
     catalog: RestCatalog,

@@ -1,4 +1,4 @@
-"""Trino and PyIceberg on the same tables: each reads what the other wrote, and writes on."""
+"""Trino and PyIceberg on the same tables: each reads and extends what the other wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = TRINO_MARKS
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_what_pyiceberg_wrote_is_read(trino: TrinoCatalog, catalog: RestCatalog, namespace: str, version: str) -> None:
+def test_tables_written_by_pyiceberg_are_readable(
+    trino: TrinoCatalog, catalog: RestCatalog, namespace: str, version: str
+) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "bucket"))
     table = catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec, properties={"format-version": version})
     table.append(people(*range(20)))
@@ -43,7 +45,9 @@ def test_what_pyiceberg_wrote_is_read(trino: TrinoCatalog, catalog: RestCatalog,
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_both_write_in_turn(trino: TrinoCatalog, catalog: RestCatalog, namespace: str, version: str) -> None:
+def test_both_engines_write_alternately(
+    trino: TrinoCatalog, catalog: RestCatalog, namespace: str, version: str
+) -> None:
     t = trino.table(namespace)
     trino.sql(f"CREATE TABLE {t} (id BIGINT, name VARCHAR, day DATE) WITH (format_version = {version})")
     table = catalog.load_table((namespace, "t"))
@@ -63,8 +67,8 @@ def test_both_write_in_turn(trino: TrinoCatalog, catalog: RestCatalog, namespace
     ]
 
 
-def test_third_format_is_read_and_appended_to(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
-    """The rest is a limit of Trino 476: when this fails, there is more to be tested here."""
+def test_format_version_3_is_read_and_appended_to(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
+    """Other changes are a limitation of Trino 476: when this fails, add tests of them."""
     catalog.create_table((namespace, "t"), SCHEMA, properties={"format-version": "3"})
     t = trino.table(namespace)
     trino.sql(f"INSERT INTO {t} VALUES (1, 'one', DATE '2026-01-01'), (2, 'two', DATE '2026-01-02')")

@@ -1,4 +1,4 @@
-"""Trino on a table's past, and what it does to keep that small: time travel, rollback, compaction, expiry, orphans."""
+"""Trino and snapshots: time travel, rollback, compaction, expiration, orphan removal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.clients.iceberg.trino import TRINO_MARKS, TrinoCatalog
 pytestmark = TRINO_MARKS
 
 AT_ONCE = {"expire_snapshots_min_retention": "0s", "remove_orphan_files_min_retention": "0s"}
-"""Settings of the session: nothing has to be kept for a week."""
+"""Session settings without a minimum retention."""
 
 
-def grow(trino: TrinoCatalog, namespace: str) -> str:
-    """A table that is empty at first, with a row more in each of three snapshots that follow."""
+def create_history(trino: TrinoCatalog, namespace: str) -> str:
+    """Create an empty table, then three snapshots with one more row each."""
     t = trino.table(namespace)
     trino.sql(f"CREATE TABLE {t} (id BIGINT)")
     for number in (1, 2, 3):
@@ -30,11 +30,11 @@ def grow(trino: TrinoCatalog, namespace: str) -> str:
 
 @pytest.fixture
 def table(trino: TrinoCatalog, namespace: str) -> str:
-    return grow(trino, namespace)
+    return create_history(trino, namespace)
 
 
 def snapshots(trino: TrinoCatalog, namespace: str) -> list[int]:
-    """A table's snapshots, the oldest first."""
+    """A table's snapshots, oldest first."""
     return trino.column(f"SELECT snapshot_id FROM {trino.table(namespace, 't$snapshots')} ORDER BY committed_at")
 
 
@@ -42,10 +42,12 @@ def ids(trino: TrinoCatalog, source: str) -> list[int]:
     return trino.column(f"SELECT id FROM {source} ORDER BY id")
 
 
-# -- the past --------------------------------------------------------------------------------------------------------
+# -- time travel -----------------------------------------------------------------------------------------------------
 
 
-def test_table_is_read_as_it_was(trino: TrinoCatalog, catalog: RestCatalog, namespace: str, table: str) -> None:
+def test_time_travel_reads_earlier_snapshots(
+    trino: TrinoCatalog, catalog: RestCatalog, namespace: str, table: str
+) -> None:
     empty, first, second, _ = snapshots(trino, namespace)
     assert ids(trino, f"{table} FOR VERSION AS OF {empty}") == []
     assert ids(trino, f"{table} FOR VERSION AS OF {first}") == [1]
@@ -61,7 +63,7 @@ def test_table_is_read_as_it_was(trino: TrinoCatalog, catalog: RestCatalog, name
         ids(trino, f"{table} FOR VERSION AS OF BIGINT '1'")
 
 
-def test_old_snapshot_is_read_in_the_schema_of_its_time(trino: TrinoCatalog, namespace: str, table: str) -> None:
+def test_old_snapshot_is_read_with_its_schema(trino: TrinoCatalog, namespace: str, table: str) -> None:
     before = snapshots(trino, namespace)[-1]
     trino.sql(f"ALTER TABLE {table} ADD COLUMN note VARCHAR")
     trino.sql(f"INSERT INTO {table} VALUES (4, 'x')")
@@ -69,8 +71,10 @@ def test_old_snapshot_is_read_in_the_schema_of_its_time(trino: TrinoCatalog, nam
     assert trino.sql(f"SELECT * FROM {table} WHERE id > 2 ORDER BY id") == [(3, None), (4, "x")]
 
 
-def test_table_goes_back_and_is_written_on(each_trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
-    trino, t = each_trino, grow(each_trino, namespace)
+def test_rolled_back_table_can_be_written_by_trino(
+    each_trino: TrinoCatalog, catalog: RestCatalog, namespace: str
+) -> None:
+    trino, t = each_trino, create_history(each_trino, namespace)
     second = snapshots(trino, namespace)[2]
     trino.sql(f"ALTER TABLE {t} EXECUTE rollback_to_snapshot({second})")
     assert ids(trino, t) == [1, 2]
@@ -78,7 +82,7 @@ def test_table_goes_back_and_is_written_on(each_trino: TrinoCatalog, catalog: Re
     assert ids_of(catalog.load_table((namespace, "t"))) == [1, 2, 9]
 
 
-def test_every_metadata_table_can_be_read(trino: TrinoCatalog, namespace: str, table: str) -> None:
+def test_every_metadata_table_is_readable(trino: TrinoCatalog, namespace: str, table: str) -> None:
     counts = {
         name: trino.value(f"SELECT count(*) FROM {trino.table(namespace, f't${name}')}")
         for name in (
@@ -96,7 +100,7 @@ def test_every_metadata_table_can_be_read(trino: TrinoCatalog, namespace: str, t
     }
     assert counts == {
         "history": 4,
-        # What Trino learned of a file's values is a commit of its own, after the one that adds the file.
+        # Trino commits statistics separately, after the commit that adds the file.
         "metadata_log_entries": 7,
         "snapshots": 4,
         "files": 3,
@@ -113,7 +117,7 @@ def test_every_metadata_table_can_be_read(trino: TrinoCatalog, namespace: str, t
     assert sorted(paths) == sorted(trino.column(f"SELECT file_path FROM {trino.table(namespace, 't$files')}"))
 
 
-def test_changes_are_read_as_a_log(trino: TrinoCatalog, namespace: str, table: str) -> None:
+def test_changelog_is_readable(trino: TrinoCatalog, namespace: str, table: str) -> None:
     first, last = snapshots(trino, namespace)[1], snapshots(trino, namespace)[-1]
     changes = f"TABLE({trino.name}.system.table_changes('{namespace}', 't', {first}, {last}))"
     assert trino.sql(f"SELECT id, _change_type FROM {changes} ORDER BY _change_ordinal") == [
@@ -125,8 +129,8 @@ def test_changes_are_read_as_a_log(trino: TrinoCatalog, namespace: str, table: s
 # -- maintenance -----------------------------------------------------------------------------------------------------
 
 
-def test_small_files_become_one(each_trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
-    trino, t = each_trino, grow(each_trino, namespace)
+def test_optimize_merges_small_files(each_trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
+    trino, t = each_trino, create_history(each_trino, namespace)
     trino.sql(f"DELETE FROM {t} WHERE id = 2")
     trino.sql(f"ALTER TABLE {t} EXECUTE optimize")
     files = trino.sql(f"SELECT content, record_count FROM {trino.table(namespace, 't$files')}")
@@ -136,18 +140,18 @@ def test_small_files_become_one(each_trino: TrinoCatalog, catalog: RestCatalog, 
     assert ids_of(table) == [1, 3]
 
 
-def test_manifests_become_one(trino: TrinoCatalog, namespace: str, table: str) -> None:
+def test_optimize_manifests_merges_manifests(trino: TrinoCatalog, namespace: str, table: str) -> None:
     trino.sql(f"ALTER TABLE {table} EXECUTE optimize_manifests")
     assert trino.value(f"SELECT count(*) FROM {trino.table(namespace, 't$manifests')}") == 1
     assert ids(trino, table) == [1, 2, 3]
 
 
-def test_expired_snapshots_take_their_files_with_them(
+def test_expiration_deletes_files_of_snapshots(
     each_trino: TrinoCatalog, catalog: RestCatalog, lake: Lake, s3: Any, namespace: str
 ) -> None:
-    trino, t = each_trino, grow(each_trino, namespace)
+    trino, t = each_trino, create_history(each_trino, namespace)
     trino.sql(f"ALTER TABLE {t} EXECUTE optimize")
-    # Files go with the snapshot that took them out of the table, and the last snapshot stays.
+    # Files are deleted with the snapshot that removed them, and the last snapshot stays.
     trino.sql(f"INSERT INTO {t} VALUES (4)")
     trino.sql(f"ALTER TABLE {t} EXECUTE expire_snapshots(retention_threshold => '0s')", **AT_ONCE)
     assert len(snapshots(trino, namespace)) == 1
@@ -158,10 +162,10 @@ def test_expired_snapshots_take_their_files_with_them(
     assert {f"s3://{lake.warehouse}/{key}" for key in stored} == live
 
 
-def test_orphans_are_removed_and_nothing_else(
+def test_orphan_removal_deletes_only_orphans(
     each_trino: TrinoCatalog, catalog: RestCatalog, lake: Lake, s3: Any, namespace: str
 ) -> None:
-    trino, t = each_trino, grow(each_trino, namespace)
+    trino, t = each_trino, create_history(each_trino, namespace)
     prefix = catalog.load_table((namespace, "t")).location().removeprefix(f"s3://{lake.warehouse}/") + "/"
     known = set(all_keys(s3, lake.warehouse, prefix))
     for number in range(3):

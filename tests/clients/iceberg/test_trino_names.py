@@ -1,4 +1,4 @@
-"""Trino and the names of the catalog: schemas, which may nest, and tables that are renamed, missed and dropped."""
+"""Trino and names: nested schemas; renamed, absent and dropped tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PURGE_SECONDS: Final = 60.0
 # -- schemas ---------------------------------------------------------------------------------------------------------
 
 
-def test_nested_namespaces_are_made_listed_and_dropped(
+def test_nested_namespaces_are_created_listed_and_dropped(
     trino: TrinoCatalog, catalog: RestCatalog, namespace: str
 ) -> None:
     outer, inner = trino.schema(namespace, "a"), trino.schema(namespace, "a", "b")
@@ -44,7 +44,7 @@ def test_nested_namespaces_are_made_listed_and_dropped(
     assert catalog.list_namespaces(namespace) == []
 
 
-def test_tables_of_a_schema_with_a_place_are_put_there(
+def test_tables_are_created_in_the_location_of_their_schema(
     trino: TrinoCatalog, catalog: RestCatalog, lake: Lake, s3: Any, namespace: str
 ) -> None:
     schema, place = trino.schema(namespace, "placed"), f"places/{namespace}"
@@ -71,7 +71,7 @@ def test_renamed_table_keeps_its_rows_and_frees_its_name(trino: TrinoCatalog, na
     assert trino.column(f"SELECT id FROM {t}") == [2]
 
 
-def test_absent_tables_are_said_to_be_absent(trino: TrinoCatalog, namespace: str) -> None:
+def test_absent_tables_are_reported(trino: TrinoCatalog, namespace: str) -> None:
     absent = trino.table(namespace, "none")
     for statement in (f"SELECT * FROM {absent}", f"DROP TABLE {absent}", f"INSERT INTO {absent} VALUES (1)"):
         with pytest.raises(TrinoUserError, match="does not exist") as caught:
@@ -83,7 +83,7 @@ def test_absent_tables_are_said_to_be_absent(trino: TrinoCatalog, namespace: str
     assert caught.value.error_name == "SCHEMA_NOT_FOUND"
 
 
-def test_dropped_table_has_no_files_and_unregistered_table_keeps_them(
+def test_drop_deletes_files_and_unregister_keeps_them(
     trino: TrinoCatalog, catalog: RestCatalog, lake: Lake, s3: Any, namespace: str
 ) -> None:
     prefixes = {}

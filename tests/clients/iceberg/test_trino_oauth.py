@@ -1,4 +1,4 @@
-"""Trino with an OAuth2 credential and nothing else."""
+"""Trino with an OAuth2 credential only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = TRINO_MARKS
 
 
 def with_credential(server: TrinoServer, lake: Lake, keys: Keys) -> TrinoCatalog:
-    """A catalog of the server that knows a client id and its secret, and no keys."""
+    """A catalog with an OAuth2 credential and without access keys."""
     settings = {
         "iceberg.catalog.type": "rest",
         "iceberg.rest-catalog.uri": f"{lake.server.endpoint}{OWN}",
@@ -38,7 +38,7 @@ def with_credential(server: TrinoServer, lake: Lake, keys: Keys) -> TrinoCatalog
     return TrinoCatalog(server, name, lake)
 
 
-def test_a_credential_is_all_that_trino_needs(
+def test_trino_needs_an_oauth_credential_only(
     trino_server: TrinoServer, lake: Lake, engineer: User, analyst: User, namespace: str
 ) -> None:
     writes = with_credential(trino_server, lake, engineer.keys)

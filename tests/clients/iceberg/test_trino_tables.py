@@ -1,4 +1,4 @@
-"""Trino's definitions on the catalog: tables, columns, partitions, and tables of queries."""
+"""Trino DDL on the catalog: tables, columns, partitions, CREATE TABLE AS SELECT."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def columns(trino: TrinoCatalog, table: str) -> list[tuple[str, str]]:
 # -- definitions -----------------------------------------------------------------------------------------------------
 
 
-def test_every_type_and_transform_comes_back(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
+def test_every_type_and_transform_round_trips(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
     t = trino.table(namespace)
     defined = [
         ("id", "bigint"),
@@ -43,7 +43,7 @@ def test_every_type_and_transform_comes_back(trino: TrinoCatalog, catalog: RestC
     ]
     listed = ", ".join(f"{name} {kind}" for name, kind in defined)
     transforms = ["bucket(id, 4)", "truncate(s, 3)", "year(day)", "hour(here)", "b"]
-    written = ", ".join(f"'{one}'" for one in transforms)
+    written = ", ".join(f"'{transform}'" for transform in transforms)
     trino.sql(
         f"CREATE TABLE {t} ({listed}) COMMENT 'everything'"
         f" WITH (partitioning = ARRAY[{written}], sorted_by = ARRAY['day DESC NULLS LAST', 'id'])"
@@ -78,7 +78,7 @@ def test_columns_are_added_renamed_widened_and_dropped(
     trino.sql(f"CREATE TABLE {t} (id INTEGER NOT NULL, name VARCHAR, gone INTEGER, deep ROW(a INTEGER))")
     trino.sql(f"INSERT INTO {t} VALUES (1, 'one', 0, ROW(1))")
     for change in (
-        "ADD COLUMN note VARCHAR COMMENT 'said of it'",
+        "ADD COLUMN note VARCHAR COMMENT 'a note'",
         "ADD COLUMN deep.b BIGINT",
         "RENAME COLUMN name TO title",
         "RENAME COLUMN deep.a TO first",
@@ -99,14 +99,12 @@ def test_columns_are_added_renamed_widened_and_dropped(
         (5_000_000_000, "two", 2, 3, "x"),
         (None, None, None, None, None),
     ]
-    assert catalog.load_table((namespace, "t")).schema().find_field("note").doc == "said of it"
+    assert catalog.load_table((namespace, "t")).schema().find_field("note").doc == "a note"
     with pytest.raises(TrinoUserError, match="already exists"):
         trino.sql(f"ALTER TABLE {t} ADD COLUMN title VARCHAR")
 
 
-def test_partitions_of_one_table_differ_as_it_changes(
-    trino: TrinoCatalog, catalog: RestCatalog, namespace: str
-) -> None:
+def test_partition_spec_evolves(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
     t, files = trino.table(namespace), trino.table(namespace, "t$files")
     trino.sql(f"CREATE TABLE {t} (id BIGINT, day DATE) WITH (partitioning = ARRAY['year(day)'])")
     trino.sql(f"INSERT INTO {t} VALUES (1, DATE '2026-01-01'), (2, DATE '2026-06-01')")
@@ -142,7 +140,7 @@ def test_properties_and_comments_are_set(trino: TrinoCatalog, catalog: RestCatal
 # -- tables of queries -----------------------------------------------------------------------------------------------
 
 
-def test_tables_are_made_and_replaced_by_queries(
+def test_tables_are_created_and_replaced_by_queries(
     each_trino: TrinoCatalog, catalog: RestCatalog, namespace: str
 ) -> None:
     trino, t = each_trino, each_trino.table(namespace)
@@ -151,7 +149,7 @@ def test_tables_are_made_and_replaced_by_queries(
     assert trino.value(f"SELECT count(*) FROM {trino.table(namespace, 'divided$partitions')}") == 2
     trino.sql(f"CREATE TABLE {t} AS {rows}")
     first = trino.value(f"SELECT snapshot_id FROM {trino.table(namespace, 't$snapshots')}")
-    # It reads what it replaces.
+    # The query reads the table that it replaces.
     trino.sql(f"CREATE OR REPLACE TABLE {t} AS SELECT id FROM {t} WHERE part = 1")
     assert ids_of(catalog.load_table((namespace, "t"))) == [1, 3, 5]
     assert trino.value(f"SELECT count(*) FROM {t} FOR VERSION AS OF {first}") == 6
@@ -163,7 +161,7 @@ def test_tables_are_made_and_replaced_by_queries(
         trino.sql(f"CREATE TABLE {t} AS SELECT 1 AS other")
 
 
-def test_table_of_a_query_that_fails_is_not_there(trino: TrinoCatalog, lake: Lake, namespace: str) -> None:
+def test_failed_create_table_as_select_leaves_no_table(trino: TrinoCatalog, lake: Lake, namespace: str) -> None:
     t, place = trino.table(namespace), f"s3://{lake.warehouse}/places/{namespace}"
     with pytest.raises(TrinoUserError, match="Division by zero"):
         trino.sql(

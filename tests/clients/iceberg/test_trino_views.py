@@ -19,7 +19,7 @@ def source(trino: TrinoCatalog, namespace: str) -> str:
     return t
 
 
-def test_view_is_made_replaced_described_and_dropped(
+def test_view_is_created_replaced_described_and_dropped(
     trino: TrinoCatalog, catalog: RestCatalog, namespace: str, source: str
 ) -> None:
     v = trino.table(namespace, "v")
@@ -43,17 +43,19 @@ def test_view_is_made_replaced_described_and_dropped(
     trino.sql(f"DROP VIEW IF EXISTS {v}")
 
 
-def test_view_of_views_reads_through_them(
-    trino: TrinoCatalog, trino_held: TrinoCatalog, namespace: str, source: str
+def test_view_of_views_is_readable(
+    trino: TrinoCatalog, trino_static: TrinoCatalog, namespace: str, source: str
 ) -> None:
     inner, outer = trino.table(namespace, "inner_view"), trino.table(namespace, "outer_view")
     trino.sql(f"CREATE VIEW {inner} AS SELECT id FROM {source} WHERE id > 6")
     trino.sql(f"CREATE VIEW {outer} AS WITH x AS (SELECT * FROM {inner}) SELECT max(id) AS most FROM x")
     assert trino.column(f"SELECT id FROM {inner} ORDER BY id") == [7, 8, 9]
-    assert trino_held.sql(f"SELECT most FROM {trino_held.table(namespace, 'outer_view')}") == [(9,)]
+    assert trino_static.sql(f"SELECT most FROM {trino_static.table(namespace, 'outer_view')}") == [(9,)]
 
 
-def test_view_is_renamed_and_shares_its_names_with_tables(trino: TrinoCatalog, namespace: str, source: str) -> None:
+def test_view_is_renamed_and_shares_one_set_of_names_with_tables(
+    trino: TrinoCatalog, namespace: str, source: str
+) -> None:
     v, to = trino.table(namespace, "v"), trino.table(namespace, "w")
     trino.sql(f"CREATE VIEW {v} AS SELECT 1 AS one")
     trino.sql(f"ALTER VIEW {v} RENAME TO {to}")

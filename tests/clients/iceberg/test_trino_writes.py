@@ -1,4 +1,4 @@
-"""Trino writing rows: inserted, deleted, updated and merged, in each file format."""
+"""Trino writes rows: inserts, deletes, updates and merges, in each file format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = TRINO_MARKS
 
 
 def operations(trino: TrinoCatalog, namespace: str) -> list[str]:
-    """What each snapshot of a table did, the oldest first."""
+    """The operation of each snapshot of a table, oldest first."""
     return trino.column(f"SELECT operation FROM {trino.table(namespace, 't$snapshots')} ORDER BY committed_at")
 
 
@@ -81,7 +81,7 @@ def test_delete_of_whole_files_writes_none(trino: TrinoCatalog, namespace: str) 
     assert trino.value(f"SELECT count(*) FROM {t}") == 0
 
 
-def test_first_format_takes_and_loses_whole_partitions(
+def test_format_version_1_supports_changes_of_whole_partitions(
     trino: TrinoCatalog, catalog: RestCatalog, namespace: str
 ) -> None:
     t = trino.table(namespace)
@@ -93,7 +93,7 @@ def test_first_format_takes_and_loses_whole_partitions(
     assert ids_of(catalog.load_table((namespace, "t"))) == [2, 3]
 
 
-def test_large_files_go_up_in_parts(each_trino: TrinoCatalog, lake: Lake, s3: Any, namespace: str) -> None:
+def test_large_files_are_uploaded_in_parts(each_trino: TrinoCatalog, lake: Lake, s3: Any, namespace: str) -> None:
     trino, t = each_trino, each_trino.table(namespace)
     trino.sql(f"CREATE TABLE {t} (id BIGINT, noise VARCHAR)")
     noise = " || ".join(["CAST(uuid() AS VARCHAR)"] * 20)
@@ -110,7 +110,7 @@ def test_large_files_go_up_in_parts(each_trino: TrinoCatalog, lake: Lake, s3: An
     assert trino.sql(f"SELECT count(DISTINCT id), sum(length(noise)) FROM {t}") == [(90_000, 90_000 * 36 * 20)]
 
 
-def test_writers_at_once_lose_no_rows(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
+def test_concurrent_writers_lose_no_rows(trino: TrinoCatalog, catalog: RestCatalog, namespace: str) -> None:
     t = trino.table(namespace)
     trino.sql(f"CREATE TABLE {t} (id BIGINT)")
 

@@ -1,4 +1,4 @@
-"""Trino on a table bucket: the ways in, each a catalog of the one server."""
+"""Trino on a table bucket: one catalog of the shared server per access mode."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from tests.fixtures.trino import TrinoServer
 TRINO_MARKS: Final = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
 
 VENDED: Final = {"iceberg.rest-catalog.vended-credentials-enabled": "true"}
-"""Files are reached with keys that the catalog hands out."""
+"""Files are accessed with vended credentials."""
 
-HELD: Final = {"iceberg.rest-catalog.vended-credentials-enabled": "false"}
-"""Files are reached with the keys that sign what is asked of the catalog."""
+STATIC: Final = {"iceberg.rest-catalog.vended-credentials-enabled": "false"}
+"""Files are accessed with the keys that sign catalog requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrinoCatalog:
-    """The server, and the catalog of it that is one way into one table bucket."""
+    """A Trino server and its catalog for one table bucket in one access mode."""
 
     server: TrinoServer
     name: str
     lake: Lake
 
-    def sql(self, statement: str, **settings: str) -> list[tuple[Any, ...]]:  # Any: whatever is in the rows
-        """Run a statement to its end; its rows. `settings` are the catalog's own of the session."""
+    def sql(self, statement: str, **settings: str) -> list[tuple[Any, ...]]:  # Any: values of rows
+        """Run a statement and return its rows. `settings` are session properties of the catalog."""
         return self.server.sql(statement, {f"{self.name}.{name}": value for name, value in settings.items()})
 
-    def value(self, query: str) -> Any:  # Any: whatever it is
-        """The one value that a query finds."""
+    def value(self, query: str) -> Any:  # Any: a value of a row
+        """The single value that a query returns."""
         ((found,),) = self.sql(query)
         return found
 
     def column(self, query: str) -> list[Any]:  # Any: likewise
-        """The one column that a query finds."""
+        """The single column that a query returns."""
         return [found for (found,) in self.sql(query)]
 
     def schema(self, *levels: str) -> str:
-        """A namespace's full name: its levels are one name with dots."""
+        """A namespace's full name: its levels joined by dots into one name."""
         return f'{self.name}."{".".join(levels)}"'
 
     def table(self, namespace: str, name: str = "t") -> str:
-        """A table's full name. What Trino knows about a table `t` is in `t$files` and its like."""
+        """A table's full name. Metadata tables of `t` are `t$files` and similar."""
         return f'{self.schema(namespace)}."{name}"'
 
 
 def reasons(error: TrinoQueryError) -> str:
-    """What a statement failed of, down to what it all began with: Trino's own message may stop at itself."""
+    """The messages of a failed statement and all of its causes, which Trino's message may omit."""
     messages, failure = [], error.failure_info
     while failure:
         messages.append(f"{failure['type']}: {failure.get('message')}")
@@ -66,12 +66,12 @@ def new_catalog(
     server: TrinoServer,
     lake: Lake,
     keys: Keys,
-    way: Mapping[str, str],
+    mode: Mapping[str, str],
     *,
     mount: str = OWN,
     service: str = "s3",
 ) -> TrinoCatalog:
-    """Add a catalog to the server, signed for with these keys."""
+    """Add a catalog to the server, with requests signed by these keys."""
     settings = {
         "iceberg.catalog.type": "rest",
         "iceberg.rest-catalog.uri": f"{lake.server.endpoint}{mount}",
@@ -83,10 +83,10 @@ def new_catalog(
         "s3.endpoint": lake.server.endpoint,
         "s3.region": REGION,
         "s3.path-style-access": "true",
-        # What signs requests to the catalog has no name of its own in Trino.
+        # Trino has no separate setting for the keys that sign catalog requests.
         "s3.aws-access-key": keys.access_key,
         "s3.aws-secret-key": keys.secret_key,
-        **way,
+        **mode,
     }
     name = f"lake_{uuid.uuid4().hex[:8]}"
     listed = ", ".join(f"\"{key}\" = '{value}'" for key, value in settings.items())

@@ -1,4 +1,4 @@
-"""Apache Polaris' command line, as somebody runs it: each command a process of its own."""
+"""Apache Polaris' command line, with a process per command."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ COMPACTION: Final = {
         "max-concurrent-file-group-rewrites": 5,
     },
 }
-"""As Polaris' own page on policies has it."""
+"""From Polaris' documentation of policies."""
 
 
 class Refused(Exception):
-    """The command ended with an error, in its own words."""
+    """The command failed; its error output."""
 
 
 @dataclass(frozen=True)
 class Polaris:
-    """`polaris`, as somebody."""
+    """`polaris` with the credentials of a principal."""
 
     program: Path
     server: RunningServer
@@ -46,11 +46,11 @@ class Polaris:
     keys: Keys
 
     def run(self, *words: str | Path) -> str:
-        """What a command printed. Raises Refused."""
-        return self.end(*words).stdout
+        """The output of a command. Raises Refused."""
+        return self.run_process(*words).stdout
 
-    def end(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """A command at its end. Raises Refused."""
+    def run_process(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command to completion. Raises Refused."""
         at = ("--host", "127.0.0.1", "--port", str(self.server.port))
         environment = {
             "PATH": os.environ["PATH"],
@@ -64,7 +64,7 @@ class Polaris:
         return done
 
     def documents(self, *words: str | Path) -> list[Any]:  # Any: JSON
-        """The documents that a command printed, one a line."""
+        """The documents that a command printed, one per line."""
         return [json.loads(line) for line in self.run(*words).splitlines()]
 
     def document(self, *words: str | Path) -> Any:  # Any: JSON
@@ -73,11 +73,11 @@ class Polaris:
         return found
 
     def names(self, *words: str | Path) -> list[str]:
-        """The names of what a command listed."""
-        return sorted(one["name"] for one in self.documents(*words))
+        """The names that a command listed."""
+        return sorted(document["name"] for document in self.documents(*words))
 
     def principal(self, *words: str) -> Keys:
-        """What a command that shows credentials printed."""
+        """The credentials that a command printed."""
         shown = self.document("principals", *words)
         return Keys(shown["clientId"], shown["clientSecret"])
 
@@ -85,7 +85,7 @@ class Polaris:
         return Polaris(self.program, self.server, self.folder, keys)
 
     def file(self, document: object) -> Path:
-        """A file to name in a command."""
+        """A file with this document."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         path.write_text(json.dumps(document))
         return path

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of Polaris' command line: a server of their own, root, a place for a catalog, and a catalog."""
+"""Fixtures of the tests of Polaris' command line: a separate server, root, a base location, and a catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .cli import Polaris
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of these tests' own: what they list is what they made."""
+    """A separate server, so that listings have only what these tests created."""
     with running_server(tmp_path_factory.mktemp("polaris") / "data", workers=2, **{HOSTS: "127.0.0.1"}) as running:
         yield running
         assert "Traceback" not in running.log_text(), running.log_text()[-4000:]
@@ -32,7 +32,7 @@ def polaris(server: RunningServer, tmp_path: Path) -> Polaris:
 
 @pytest.fixture
 def base(server: RunningServer) -> str:
-    """Where a catalog can be."""
+    """A base location for a catalog."""
     bucket = f"bucket-{uuid.uuid4().hex[:16]}"
     with connected(server) as s3:
         s3.create_bucket(Bucket=bucket)

@@ -1,4 +1,4 @@
-"""Apache Polaris' getting-started guide, followed with its command line; who may do what, managed by it."""
+"""Apache Polaris' getting-started guide with its command line; management of principals, roles and privileges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .cli import NOT_IN, NOT_THERE, Polaris, Refused, iceberg
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_the_guide_is_followed_to_its_end(polaris: Polaris, base: str) -> None:
+def test_getting_started_guide_succeeds(polaris: Polaris, base: str) -> None:
     at, role = ("--catalog", "quickstart_catalog"), ("--catalog-role", "quickstart_catalog_role")
     polaris.run("catalogs", "create", "--storage-type", "s3", "--default-base-location", base, at[1])
     user = polaris.as_user(polaris.principal("create", "quickstart_user"))
@@ -42,7 +42,7 @@ def test_the_guide_is_followed_to_its_end(polaris: Polaris, base: str) -> None:
         with pytest.raises(Refused, match="ForbiddenException"):
             user.run("namespaces", "list", *at)
 
-    # And what was made goes again.
+    # The cleanup of the guide.
     polaris.run("tables", "delete", *at, "--namespace", "quickstart_namespace.schema", "quickstart_table")
     polaris.run("namespaces", "delete", *at, "quickstart_namespace.schema")
     polaris.run("namespaces", "delete", *at, "quickstart_namespace")
@@ -55,7 +55,7 @@ def test_the_guide_is_followed_to_its_end(polaris: Polaris, base: str) -> None:
     assert at[1] not in polaris.names("catalogs", "list")
 
 
-def test_catalogs_are_shown_and_changed(polaris: Polaris, catalog: str, base: str) -> None:
+def test_catalogs_are_described_and_updated(polaris: Polaris, catalog: str, base: str) -> None:
     shown = polaris.document("catalogs", "get", catalog)
     assert (shown["type"], shown["properties"]) == ("INTERNAL", {"default-base-location": f"{base}/"})
     assert catalog in polaris.names("catalogs", "list")
@@ -75,7 +75,7 @@ def test_catalogs_are_shown_and_changed(polaris: Polaris, catalog: str, base: st
 
 
 @pytest.mark.heavy
-def test_principals_and_their_credentials(polaris: Polaris) -> None:
+def test_principals_and_their_credentials_are_managed(polaris: Polaris) -> None:
     name = f"user_{uuid.uuid4().hex[:8]}"
     first = polaris.principal("create", "--property", "team=sales", name)
     assert polaris.document("principals", "get", name)["properties"] == {"team": "sales"}
@@ -85,7 +85,7 @@ def test_principals_and_their_credentials(polaris: Polaris) -> None:
     with pytest.raises(Refused, match="AlreadyExistsException"):
         polaris.run("principals", "create", name)
 
-    # A secret is good until the rotation after the next one, or until the first reset.
+    # A secret is valid until the second rotation after it, or until a reset.
     polaris.as_user(first).principal("rotate-credentials", name)
     third = polaris.as_user(first).principal("rotate-credentials", name)
     assert third.access_key == first.access_key
@@ -103,7 +103,7 @@ def test_principals_and_their_credentials(polaris: Polaris) -> None:
 
 
 @pytest.mark.heavy
-def test_roles_and_privileges(polaris: Polaris, catalog: str) -> None:
+def test_roles_and_privileges_are_managed(polaris: Polaris, catalog: str) -> None:
     user, at = f"user_{uuid.uuid4().hex[:8]}", ("--catalog", catalog)
     role = (*at, "--catalog-role", "reader")
     polaris.principal("create", user)
@@ -151,10 +151,10 @@ def test_roles_and_privileges(polaris: Polaris, catalog: str) -> None:
     polaris.run("principal-roles", "delete", f"{user}_role")
 
 
-def test_who_is_not_let_in_is_told_so(polaris: Polaris, catalog: str) -> None:
+def test_refused_principals_get_an_error_message(polaris: Polaris, catalog: str) -> None:
     with pytest.raises(Refused, match=NOT_IN):
         polaris.as_user(Keys(polaris.keys.access_key, "not the secret")).run("catalogs", "list")
-    nobody = polaris.as_user(polaris.principal("create", f"nobody_{uuid.uuid4().hex[:8]}"))
+    unprivileged = polaris.as_user(polaris.principal("create", f"unprivileged_{uuid.uuid4().hex[:8]}"))
     for words in (
         ("catalogs", "get", catalog),
         ("principals", "create", "another"),
@@ -163,4 +163,4 @@ def test_who_is_not_let_in_is_told_so(polaris: Polaris, catalog: str) -> None:
         ("policies", "list", "--catalog", catalog, "--applicable"),
     ):
         with pytest.raises(Refused, match="ForbiddenException"):
-            nobody.run(*words)
+            unprivileged.run(*words)

@@ -1,4 +1,4 @@
-"""What catalogs hold, by Apache Polaris' command line: namespaces, tables, views, policies, and setups of it all."""
+"""Contents of catalogs with Apache Polaris' command line: namespaces, tables, views, policies, and setup files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_namespaces_and_tables(polaris: Polaris, catalog: str) -> None:
     assert polaris.documents("tables", "list", *inside) == [{"namespace": ["sales", "eu"], "name": "orders"}]
     loaded = polaris.document("tables", "get", *inside, "orders")
     assert [field["name"] for field in loaded["metadata"]["schemas"][0]["fields"]] == ["id", "name", "day"]
-    summary = polaris.end("tables", "summarize", *inside, "orders")
+    summary = polaris.run_process("tables", "summarize", *inside, "orders")
     assert summary.stderr == ""
     assert "No policies apply to this table" in summary.stdout
     for words in (("catalogs", "summarize", catalog), ("namespaces", "summarize", *at, "sales.eu")):
@@ -63,7 +63,7 @@ def test_views_generic_tables_and_pages(polaris: Polaris, catalog: str) -> None:
     assert polaris.names("views", "list", *inside) == ["recent"]
     shown = polaris.document("views", "get", *inside, "recent")
     assert shown["metadata"]["versions"][0]["representations"][0]["sql"] == "SELECT 1 AS id"
-    assert polaris.end("views", "summarize", *inside, "recent").stderr == ""
+    assert polaris.run_process("views", "summarize", *inside, "recent").stderr == ""
     polaris.run("views", "delete", *inside, "recent")
     assert polaris.names("views", "list", *inside) == []
 
@@ -94,8 +94,10 @@ def test_policies_from_creation_to_drop(polaris: Polaris, catalog: str) -> None:
         return sorted((one["name"], one["inherited"]) for one in found)
 
     kind = ("--policy-type", "system.data-compaction")
-    told = ("--policy-description", "small files become large ones")
-    polaris.run("policies", "create", *inside, "--policy-file", polaris.file(COMPACTION), *kind, *told, "compact")
+    description = ("--policy-description", "small files become large ones")
+    polaris.run(
+        "policies", "create", *inside, "--policy-file", polaris.file(COMPACTION), *kind, *description, "compact"
+    )
     expiry = {"enable": True, "config": {"min_snapshot_to_keep": 1, "max_snapshot_age_days": 2, "max_ref_age_days": 3}}
     of_expiry = ("--policy-type", "system.snapshot-expiry")
     polaris.run("policies", "create", *inside, "--policy-file", polaris.file(expiry), *of_expiry, "expire")
@@ -107,7 +109,7 @@ def test_policies_from_creation_to_drop(polaris: Polaris, catalog: str) -> None:
     assert len(polaris.document("policies", "list", *inside, *kind)["identifiers"]) == 1
 
     made = polaris.document("policies", "get", *inside, "compact")["policy"]
-    assert (made["version"], made["inheritable"], made["description"]) == (0, True, told[1])
+    assert (made["version"], made["inheritable"], made["description"]) == (0, True, description[1])
     assert json.loads(made["content"]) == COMPACTION
     other = {**COMPACTION, "config": {"target_file_size_bytes": 1048576}}
     polaris.run("policies", "update", *inside, "--policy-file", polaris.file(other), "compact")
@@ -142,7 +144,7 @@ def test_policies_from_creation_to_drop(polaris: Polaris, catalog: str) -> None:
         polaris.run("policies", "get", *inside, "compact")
 
 
-def test_a_catalog_elsewhere_is_connected(polaris: Polaris, catalog: str, base: str) -> None:
+def test_external_catalog_is_created(polaris: Polaris, catalog: str, base: str) -> None:
     polaris.run("namespaces", "create", "--catalog", catalog, "sales")
     near, uri = f"near_{uuid.uuid4().hex[:8]}", f"{polaris.server.endpoint}/api/catalog"
     behind = {
@@ -164,10 +166,10 @@ def test_a_catalog_elsewhere_is_connected(polaris: Polaris, catalog: str, base: 
     polaris.run("catalogs", "delete", near)
 
 
-def test_a_setup_is_applied_once_and_exported_again(polaris: Polaris, base: str) -> None:
+def test_setup_file_is_idempotent_and_exported(polaris: Polaris, base: str) -> None:
     name = f"setup_{uuid.uuid4().hex[:8]}"
     role = f"{name}_role"
-    asked = {
+    setup = {
         "principals": {f"{name}_user": {"roles": [role]}},
         "principal_roles": [role],
         "catalogs": [
@@ -197,15 +199,15 @@ def test_a_setup_is_applied_once_and_exported_again(polaris: Polaris, base: str)
         ],
     }
     file = polaris.folder / "setup.yaml"
-    file.write_text(yaml.safe_dump(asked))
+    file.write_text(yaml.safe_dump(setup))
     polaris.run("setup", "apply", "--dry-run", file)
     assert name not in polaris.names("catalogs", "list")
     for _ in range(2):
         polaris.run("setup", "apply", file)
-    told = yaml.safe_load(polaris.run("setup", "export"))
-    (made,) = (one for one in told["catalogs"] if one["name"] == name)
-    assert told["principals"][f"{name}_user"]["roles"] == [role]
-    assert role in told["principal_roles"]
+    exported = yaml.safe_load(polaris.run("setup", "export"))
+    (made,) = (one for one in exported["catalogs"] if one["name"] == name)
+    assert exported["principals"][f"{name}_user"]["roles"] == [role]
+    assert role in exported["principal_roles"]
     assert made["default_base_location"] == f"{base}/"
     assert made["roles"]["content"] == {
         "assign_to": [role],

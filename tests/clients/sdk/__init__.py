@@ -1,1 +1,1 @@
-"""S3 in depth, through boto3 and through requests made by hand."""
+"""S3 in depth, through boto3 and hand-built requests."""

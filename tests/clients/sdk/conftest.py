@@ -1,4 +1,4 @@
-"""Fixtures of the tests in depth: people who are not root."""
+"""Users for the S3 tests."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tests.fixtures.server import RunningServer
 
 
 @pytest.fixture(scope="session")
-def nobody(lakebed_server: RunningServer) -> User:
-    """A user of root's account with no policy: whatever is allowed, something else allows it."""
+def unprivileged(lakebed_server: RunningServer) -> User:
+    """A user of root's account without a policy."""
     return make_user(lakebed_server)
 
 
 @pytest.fixture(scope="session")
 def reader(lakebed_server: RunningServer) -> User:
-    """A user who may read and list everything of S3."""
+    """A user that may read and list everything in S3."""
     return make_user(lakebed_server, "readonly")
 
 
 @pytest.fixture(scope="session")
 def writer(lakebed_server: RunningServer) -> User:
-    """A user who may do everything of S3."""
+    """A user with every S3 permission."""
     return make_user(lakebed_server, "readwrite")

@@ -1,4 +1,4 @@
-"""Uses of keys and signatures that the catalog handed out, traced back over the API and by `lakebed trace`."""
+"""Uses of vended credentials and remote signatures, traced with the API and `lakebed trace`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WAIT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A server that writes an access log, with a table `ns.t`, an engineer who may write it, and root's client."""
+    """A server with an access log, a table `ns.t`, a user that may write it, and root's client."""
 
     lake: Lake
     engineer: User
     client: LakebedClient
-    home: str
-    """The key of the table's directory."""
+    prefix: str
+    """The key prefix of the table's directory."""
 
     @property
     def server(self) -> RunningServer:
@@ -50,29 +50,29 @@ class Traced:
         return Keys(config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"])
 
     def signed(self, method: str, key: str) -> tuple[str, dict[str, str]]:
-        """A request that the catalog has signed for the engineer: its address and headers."""
+        """URL and headers of a request that the catalog signed for the engineer."""
         url = f"{self.server.endpoint}/{self.lake.warehouse}/{key}"
-        asked = {
+        request = {
             "region": REGION,
             "uri": url,
             "method": method,
             "headers": {"x-amz-content-sha256": ["UNSIGNED-PAYLOAD"]},
         }
-        answer = self.lake.call("POST", "namespaces/ns/tables/t/sign", asked, keys=self.engineer.keys)
+        answer = self.lake.call("POST", "namespaces/ns/tables/t/sign", request, keys=self.engineer.keys)
         return url, {name: ",".join(values) for name, values in answer["headers"].items()}
 
     def accesses(self, key_id: str, enough: Callable[[list[ObjectAccess]], bool]) -> list[ObjectAccess]:
-        """What was done with a key, once that and its issue are written down, as each worker does within a second."""
+        """Accesses with an access key, once they and the delegation are flushed (within a second)."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             found = list(self.client.trace.accesses(key_id))
-            is_whole = enough(found) and all(one.issue_recorded for one in found)
-            if is_whole or time.monotonic() > deadline:
+            is_complete = enough(found) and all(one.issue_recorded for one in found)
+            if is_complete or time.monotonic() > deadline:
                 return found
             time.sleep(0.05)
 
     def log_lines(self, key_id: str) -> list[dict[str, Any]]:
-        """The lines of the access log about a key."""
+        """The lines of the access log with this delegation."""
         lines = [json.loads(line) for line in self.server.log_text().splitlines() if line.startswith("{")]
         return [line for line in lines if line.get("delegation") == key_id]
 
@@ -85,22 +85,22 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         engineer = user_who_may(server, folder, "s3tables:GetTableData", "s3tables:PutTableData", "sts:*")
         lake.call("POST", "namespaces", {"namespace": ["ns"]})
         made = lake.call("POST", "namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
-        home = made["metadata"]["location"].removeprefix(f"s3://{lake.warehouse}/")
+        prefix = made["metadata"]["location"].removeprefix(f"s3://{lake.warehouse}/")
         with LakebedClient(access=access_to(server)) as client:
-            yield Traced(lake, engineer, client, home)
+            yield Traced(lake, engineer, client, prefix)
 
 
-def is_traced_to(delegation: Delegation, traced: Traced) -> None:
-    """Who, with what, for which table, where, and until when."""
+def assert_traced_to(delegation: Delegation, traced: Traced) -> None:
+    """Check principal, access key, table, prefixes and expiry."""
     assert (delegation.principal, delegation.arn) == (traced.engineer.name, traced.engineer.arn)
     assert delegation.obtained_with == traced.engineer.keys.access_key
     assert delegation.ref == TableRef(traced.lake.warehouse, ("ns",), "t")
-    assert delegation.prefixes == [f"s3://{traced.lake.warehouse}/{traced.home}/"]
+    assert delegation.prefixes == [f"s3://{traced.lake.warehouse}/{traced.prefix}/"]
     assert 0 < delegation.expires_ms - delegation.issued_ms <= 900_000
 
 
 def test_boto3_with_vended_keys(traced: Traced, connect: Connect) -> None:
-    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.home}/data/a file.parquet"
+    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.prefix}/data/a file.parquet"
     s3 = connect(traced.server, keys)
     s3.put_object(Bucket=bucket, Key=key, Body=b"some rows")
     for part in ("bytes=0-3", "bytes=5-8"):
@@ -110,7 +110,7 @@ def test_boto3_with_vended_keys(traced: Traced, connect: Connect) -> None:
 
     done = traced.accesses(keys.access_key, lambda found: sum(one.requests for one in found) == 4)
     delegation = traced.client.trace.delegation(keys.access_key)
-    is_traced_to(delegation, traced)
+    assert_traced_to(delegation, traced)
     assert (delegation.kind, delegation.actions) == ("vended-credentials", ["read", "write"])
     assert {(one.operation, one.status, one.key, one.requests, one.sent_bytes) for one in done if one.status < 300} == {
         ("PutObject", 200, key, 1, 0),
@@ -131,8 +131,8 @@ def test_boto3_with_vended_keys(traced: Traced, connect: Connect) -> None:
     assert any("/credentials" in line for line in obtained)
 
 
-def test_every_remote_signature_is_traced_for_itself(traced: Traced) -> None:
-    key = f"{traced.home}/data/signed"
+def test_every_remote_signature_is_traced(traced: Traced) -> None:
+    key = f"{traced.prefix}/data/signed"
     url, headers = traced.signed("PUT", key)
     assert fetch("PUT", url, headers=headers, body=b"written").status == 200
     reads = [traced.signed("GET", key) for _ in range(2)]
@@ -143,7 +143,7 @@ def test_every_remote_signature_is_traced_for_itself(traced: Traced) -> None:
     for key_id, method in zip(ids, ("PUT", "GET", "GET"), strict=True):
         (done,) = traced.accesses(key_id, lambda found: bool(found and found[0].table))
         delegation = traced.client.trace.delegation(key_id)
-        is_traced_to(delegation, traced)
+        assert_traced_to(delegation, traced)
         assert delegation.kind == "remote-signing"
         assert delegation.signed_request == f"{method} {traced.lake.warehouse}/{key}"
         assert ("write" in delegation.actions) is (method == "PUT")
@@ -151,12 +151,12 @@ def test_every_remote_signature_is_traced_for_itself(traced: Traced) -> None:
         assert [line["method"] for line in traced.log_lines(key_id)] == [method]
 
 
-def test_keys_made_of_vended_keys_are_traced_to_those(traced: Traced, connect: Connect) -> None:
+def test_sessions_of_vended_credentials_are_traced_to_them(traced: Traced, connect: Connect) -> None:
     vended = traced.vended()
     sts = connect(traced.server, vended, service="sts")
     given = sts.get_session_token()["Credentials"]
     made = Keys(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
-    connect(traced.server, made).put_object(Bucket=traced.lake.warehouse, Key=f"{traced.home}/data/x", Body=b"x")
+    connect(traced.server, made).put_object(Bucket=traced.lake.warehouse, Key=f"{traced.prefix}/data/x", Body=b"x")
     done = traced.accesses(vended.access_key, lambda found: len(found) == 2)
     assert {(one.operation, one.status, one.requests) for one in done} == {
         ("SecurityToken", 200, 1),
@@ -164,8 +164,8 @@ def test_keys_made_of_vended_keys_are_traced_to_those(traced: Traced, connect: C
     }
 
 
-def test_addresses_and_forms_that_vended_keys_have_signed_are_traced_too(traced: Traced, connect: Connect) -> None:
-    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.home}/data/posted"
+def test_presigned_urls_and_forms_of_vended_credentials_are_traced(traced: Traced, connect: Connect) -> None:
+    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.prefix}/data/posted"
     s3 = connect(traced.server, keys)
     form = s3.generate_presigned_post(Bucket=bucket, Key=key)
     body, content_type = encode_multipart_formdata({**form["fields"], "file": ("f", b"rows")})
@@ -183,8 +183,8 @@ def test_addresses_and_forms_that_vended_keys_have_signed_are_traced_too(traced:
     ]
 
 
-def test_lasting_keys_leave_no_trace_of_their_own(traced: Traced) -> None:
-    key = f"{traced.home}/data/roots"
+def test_access_keys_are_not_traced(traced: Traced) -> None:
+    key = f"{traced.prefix}/data/roots"
     with connected(traced.server, root_keys(traced.server)) as s3:
         s3.put_object(Bucket=traced.lake.warehouse, Key=key, Body=b"")
     vended = traced.vended()
@@ -194,8 +194,8 @@ def test_lasting_keys_leave_no_trace_of_their_own(traced: Traced) -> None:
     assert [one.operation for one in traced.client.trace.object(traced.lake.warehouse, key)] == ["GetObject"]
 
 
-def test_the_trace_of_keys_outlives_the_server(tmp_path: Path) -> None:
-    """What a kill took of the last second is said to be missing: what the keys are used for is traced all the same."""
+def test_trace_survives_a_kill_of_the_server(tmp_path: Path) -> None:
+    """A kill may lose the delegation record of the last second; uses of its credentials are traced anyway."""
     with running_server(tmp_path / "data", workers=1) as server:
         lake = new_lake(server)
         lake.call("POST", "namespaces", {"namespace": ["ns"]})
@@ -215,7 +215,7 @@ def test_the_trace_of_keys_outlives_the_server(tmp_path: Path) -> None:
         assert done.table_id
         assert done.request_id
         try:
-            # Somebody slow may have killed it too late.
+            # On a slow machine, the kill may come after the flush.
             is_recorded = client.trace.delegation(keys.access_key).request_id == done.request_id
         except NotFound:
             is_recorded = False
@@ -224,8 +224,8 @@ def test_the_trace_of_keys_outlives_the_server(tmp_path: Path) -> None:
         assert (shown.returncode, shown.stderr) == (0, "")
         assert done.request_id in shown.stdout
         assert ("issue-not-recorded" in shown.stdout) is not is_recorded
-        told = json.loads(lakebed(again, "key", keys.access_key, "--json").stdout)
-        assert (told["id"], told["principal"]) == (keys.access_key, "root")
+        document = json.loads(lakebed(again, "key", keys.access_key, "--json").stdout)
+        assert (document["id"], document["principal"]) == (keys.access_key, "root")
 
 
 # -- from a shell ----------------------------------------------------------------------------------------------------
@@ -242,8 +242,8 @@ def lakebed(server: RunningServer, *words: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None:
-    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.home}/data/shell"
+def test_trace_command_finds_the_uses_of_a_file(traced: Traced, connect: Connect) -> None:
+    keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.prefix}/data/shell"
     connect(traced.server, keys).put_object(Bucket=bucket, Key=key, Body=b"x")
     traced.accesses(keys.access_key, bool)
     shown = lakebed(traced.server, "object", f"s3://{bucket}/{key}")
@@ -266,7 +266,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
         traced.server, "list", "--principal", traced.engineer.name, "--warehouse", bucket, "--table", "ns.t"
     )
     assert keys.access_key in listed.stdout
-    assert lakebed(traced.server, "list", "--principal", "nobody", "--json").stdout.strip() == "[]"
+    assert lakebed(traced.server, "list", "--principal", "unknown", "--json").stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
         (("list", "--table", "ns.t"), "a warehouse and NAMESPACE.TABLE"),
     ],
 )
-def test_mistakes_are_told_in_one_line(traced: Traced, words: tuple[str, ...], said: str) -> None:
+def test_usage_errors_are_one_line(traced: Traced, words: tuple[str, ...], said: str) -> None:
     refused = lakebed(traced.server, *words)
     assert refused.returncode == 2
     assert said in refused.stderr

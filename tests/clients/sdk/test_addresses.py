@@ -1,4 +1,4 @@
-"""Virtual-host style: the bucket stands in the host's name."""
+"""Virtual-host-style requests: the bucket is in the host name."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def by_host(server: RunningServer, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A client that puts buckets into the host. Names under the domain lead here, as a DNS entry would have it."""
+    """A virtual-host-style client. Names under the domain resolve to the server."""
     resolve = socket.getaddrinfo
 
-    def lead_here(host: Any, *arguments: Any, **options: Any) -> Any:  # Any: passed on as they are
+    def resolve_to_server(host: Any, *arguments: Any, **options: Any) -> Any:  # Any: forwarded
         name = "127.0.0.1" if isinstance(host, str) and host.endswith(DOMAIN) else host
         return resolve(name, *arguments, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", lead_here)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_to_server)
     endpoint = f"http://{DOMAIN}:{server.port}"
     return connect(server, endpoint=endpoint, s3={"addressing_style": "virtual"})
 
 
-def test_bucket_in_the_host_is_the_bucket_in_the_path(server: RunningServer, connect: Connect, by_host: Any) -> None:
+def test_bucket_in_the_host_is_the_same_as_in_the_path(server: RunningServer, connect: Connect, by_host: Any) -> None:
     bucket, key = f"bucket-{uuid4().hex[:12]}", "a/b c+d/ä//../e"
     hosts = []
     by_host.meta.events.register("before-send.s3", lambda request, **_: hosts.append(request.url.split("/")[2]))
@@ -55,13 +55,13 @@ def test_bucket_in_the_host_is_the_bucket_in_the_path(server: RunningServer, con
         by_host.get_object(Bucket=bucket, Key=f"{bucket}/{key}")
 
 
-def test_the_domain_itself_lists_buckets(by_host: Any) -> None:
+def test_host_without_a_bucket_lists_buckets(by_host: Any) -> None:
     bucket = f"bucket-{uuid4().hex[:12]}"
     by_host.create_bucket(Bucket=bucket)
     assert bucket in [item["Name"] for item in by_host.list_buckets()["Buckets"]]
 
 
-def test_link_with_the_bucket_in_the_host(server: RunningServer, by_host: Any) -> None:
+def test_presigned_url_may_have_the_bucket_in_the_host(server: RunningServer, by_host: Any) -> None:
     bucket = f"bucket-{uuid4().hex[:12]}"
     by_host.create_bucket(Bucket=bucket)
     link = by_host.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"})
@@ -70,7 +70,7 @@ def test_link_with_the_bucket_in_the_host(server: RunningServer, by_host: Any) -
     assert body_of(by_host, bucket, "k") == b"1"
 
 
-def test_bucket_with_dots_in_its_name(by_host: Any) -> None:
+def test_bucket_in_the_host_may_have_dots(by_host: Any) -> None:
     bucket = f"a.b.{uuid4().hex[:12]}"
     by_host.create_bucket(Bucket=bucket)
     by_host.put_object(Bucket=bucket, Key="k", Body=b"1")

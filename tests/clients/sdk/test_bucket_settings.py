@@ -1,4 +1,4 @@
-"""What is set on a bucket: tags, lifecycle, CORS, encryption, public access; each is read back as it was put."""
+"""Bucket configurations: tags, lifecycle, CORS, encryption and public access read back as they were put."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_lifecycle_is_read_back(s3: Any, bucket: str) -> None:
         s3.get_bucket_lifecycle_configuration(Bucket=bucket)
 
 
-def test_object_under_a_rule_says_when_it_expires(s3: Any, bucket: str) -> None:
+def test_object_matching_a_rule_has_an_expiration_header(s3: Any, bucket: str) -> None:
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": LIFECYCLE})
     put = s3.put_object(Bucket=bucket, Key="logs/1", Body=b"1")
     assert 'rule-id="old%20logs"' in put["Expiration"]
@@ -79,7 +79,7 @@ def test_object_under_a_rule_says_when_it_expires(s3: Any, bucket: str) -> None:
     ],
     ids=["long id", "same id twice", "unknown status", "zero days"],
 )
-def test_lifecycle_that_cannot_be_is_refused(s3: Any, bucket: str, rules: list[Any], code: str) -> None:
+def test_invalid_lifecycle_is_refused(s3: Any, bucket: str, rules: list[Any], code: str) -> None:
     with refused(code, 400):
         s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
     with refused("NoSuchLifecycleConfiguration", 404):
@@ -96,7 +96,7 @@ def test_cors_is_read_back(s3: Any, bucket: str) -> None:
         s3.get_bucket_cors(Bucket=bucket)
 
 
-def test_browser_is_let_in_where_a_rule_matches(s3: Any, bucket: str) -> None:
+def test_cors_preflight_is_allowed_if_a_rule_matches(s3: Any, bucket: str) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": CORS[:1]})
     link = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"})
     asked = {"Origin": "https://app.example.com", "Access-Control-Request-Method": "PUT"}
@@ -141,7 +141,7 @@ def test_public_access_block_is_read_back(s3: Any, bucket: str) -> None:
         s3.get_public_access_block(Bucket=bucket)
 
 
-def test_what_is_left_out_says_so(s3: Any, bucket: str) -> None:
+def test_unsupported_configurations_return_not_implemented(s3: Any, bucket: str) -> None:
     website = {"IndexDocument": {"Suffix": "index.html"}}
     with refused("NotImplemented", 501):
         s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration=website)

@@ -1,4 +1,4 @@
-"""The five checksums, in a header over http and in a trailer over https, of whole objects and of objects in parts."""
+"""The five checksum algorithms, in headers over HTTP and trailers over HTTPS, of single and multipart objects."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ KNOWN = {
     "SHA1": "98O8HYCOBHMq32eZZczDTKeuNEE=",
     "SHA256": "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
 }
-"""The check values of `123456789` that catalogues of these algorithms print."""
+"""The published check values of `123456789`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A client with a bucket, and where its SDK puts checksums."""
+class ChecksumClient:
+    """A client with a bucket, which sends checksums in headers or trailers."""
 
-    client: Any  # Any: boto3's clients are made at run time
+    client: Any  # Any: boto3's clients are created at run time
     bucket: str
     carrier: str
     sent: list[Mapping[str, str]]
-    """Headers of the uploads that went out."""
+    """Headers of the uploads that were sent."""
 
 
 @pytest.fixture(scope="module", params=["header", "trailer"])
@@ -64,24 +64,24 @@ def connection(request: pytest.FixtureRequest) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.fixture
-def place(connection: tuple[str, Any]) -> Iterator[Place]:
+def place(connection: tuple[str, Any]) -> Iterator[ChecksumClient]:
     carrier, client = connection
     sent: list[Mapping[str, str]] = []
 
-    def note(request: Any, **_: Any) -> None:  # Any: botocore's prepared request and what else it tells
+    def note(request: Any, **_: Any) -> None:  # Any: botocore's prepared request and its context
         if request.method == "PUT":
-            # Values that are only sent are bytes, those that are signed are text.
+            # Unsigned values are bytes, signed values are text.
             sent.append({k.lower(): v.decode() if isinstance(v, bytes) else v for k, v in request.headers.items()})
 
     bucket = f"bucket-{uuid4().hex[:20]}"
     client.create_bucket(Bucket=bucket)
     client.meta.events.register("before-send.s3", note)
-    yield Place(client, bucket, carrier, sent)
+    yield ChecksumClient(client, bucket, carrier, sent)
     client.meta.events.unregister("before-send.s3", note)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
-def test_checksum_is_checked_and_kept(place: Place, algorithm: str) -> None:
+def test_checksum_is_verified_and_stored(place: ChecksumClient, algorithm: str) -> None:
     put = place.client.put_object(
         Bucket=place.bucket, Key="k", Body=io.BytesIO(b"123456789"), ChecksumAlgorithm=algorithm
     )
@@ -99,20 +99,20 @@ def test_checksum_is_checked_and_kept(place: Place, algorithm: str) -> None:
     assert body_of(place.client, place.bucket, "k", ChecksumMode="ENABLED") == b"123456789"
 
 
-def test_sdk_default_checksum_is_kept(place: Place) -> None:
+def test_default_checksum_of_the_sdk_is_stored(place: ChecksumClient) -> None:
     place.client.put_object(Bucket=place.bucket, Key="k", Body=b"123456789")
     head = place.client.head_object(Bucket=place.bucket, Key="k", ChecksumMode="ENABLED")
     assert head["ChecksumCRC32"] == KNOWN["CRC32"]
 
 
-def test_content_encoding_keeps_what_is_not_framing(place: Place) -> None:
+def test_content_encoding_without_aws_chunked_is_stored(place: ChecksumClient) -> None:
     place.client.put_object(Bucket=place.bucket, Key="k", Body=io.BytesIO(b"1"), ContentEncoding="gzip")
     assert place.client.head_object(Bucket=place.bucket, Key="k")["ContentEncoding"] == "gzip"
     place.client.put_object(Bucket=place.bucket, Key="k", Body=io.BytesIO(b"1"))
     assert "ContentEncoding" not in place.client.head_object(Bucket=place.bucket, Key="k")
 
 
-def test_empty_body_has_a_checksum(place: Place) -> None:
+def test_empty_body_has_a_checksum(place: ChecksumClient) -> None:
     put = place.client.put_object(Bucket=place.bucket, Key="k", Body=io.BytesIO(b""), ChecksumAlgorithm="SHA256")
     assert put["ChecksumSHA256"] == _text(DIGESTS["SHA256"](b""))
 
@@ -130,7 +130,7 @@ def test_empty_body_has_a_checksum(place: Place) -> None:
         ("SHA256", "COMPOSITE"),
     ],
 )
-def test_checksum_of_an_object_in_parts(place: Place, algorithm: str, kind: str) -> None:
+def test_checksum_of_a_multipart_object(place: ChecksumClient, algorithm: str, kind: str) -> None:
     digest, field = DIGESTS[algorithm], f"Checksum{algorithm}"
     target = {"Bucket": place.bucket, "Key": "k"}
     parts = [b"a" * (5 * MIB), b"b" * (5 * MIB + 1), b"the end"]
@@ -156,7 +156,7 @@ def test_checksum_of_an_object_in_parts(place: Place, algorithm: str, kind: str)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
-def test_wrong_checksum_stores_nothing(place: Place, algorithm: str) -> None:
+def test_wrong_checksum_stores_nothing(place: ChecksumClient, algorithm: str) -> None:
     wrong = _text(DIGESTS[algorithm](b"something else"))
     with refused("BadDigest", 400):
         place.client.put_object(Bucket=place.bucket, Key="k", Body=b"the body", **{f"Checksum{algorithm}": wrong})
@@ -164,7 +164,7 @@ def test_wrong_checksum_stores_nothing(place: Place, algorithm: str) -> None:
         place.client.head_object(Bucket=place.bucket, Key="k")
 
 
-def test_completion_with_a_wrong_object_checksum_is_refused(place: Place) -> None:
+def test_completion_with_a_wrong_object_checksum_is_refused(place: ChecksumClient) -> None:
     target = {"Bucket": place.bucket, "Key": "k"}
     upload = place.client.create_multipart_upload(**target, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
     target["UploadId"] = upload["UploadId"]
@@ -181,14 +181,14 @@ def test_completion_with_a_wrong_object_checksum_is_refused(place: Place) -> Non
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), [("SHA256", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE")])
-def test_checksum_types_that_do_not_exist_are_refused(place: Place, algorithm: str, kind: str) -> None:
+def test_unsupported_checksum_types_are_refused(place: ChecksumClient, algorithm: str, kind: str) -> None:
     with refused("InvalidRequest", 400):
         place.client.create_multipart_upload(
             Bucket=place.bucket, Key="k", ChecksumAlgorithm=algorithm, ChecksumType=kind
         )
 
 
-def test_copy_keeps_the_checksum_or_takes_another(place: Place) -> None:
+def test_copy_keeps_the_checksum_or_computes_another(place: ChecksumClient) -> None:
     place.client.put_object(Bucket=place.bucket, Key="k", Body=b"123456789", ChecksumAlgorithm="SHA1")
     source = {"Bucket": place.bucket, "Key": "k"}
     kept = place.client.copy_object(Bucket=place.bucket, Key="kept", CopySource=source)

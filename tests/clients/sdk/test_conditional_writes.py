@@ -1,4 +1,4 @@
-"""Conditional writes, copies, completions and deletes: who loses is told, and changes nothing."""
+"""Conditional writes, copies, completions and deletes: a failed condition is reported and changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _put(s3: Any, bucket: str, body: bytes, **condition: str) -> str:
     return etag
 
 
-def test_replacing_what_is_absent_is_not_found(s3: Any, bucket: str) -> None:
+def test_replacing_an_absent_object_is_not_found(s3: Any, bucket: str) -> None:
     with refused("NoSuchKey", 404):
         _put(s3, bucket, b"1", IfMatch='"any"')
     assert all_keys(s3, bucket) == []
@@ -41,7 +41,7 @@ def test_create_only_put_succeeds_over_a_delete_marker(s3: Any, bucket: str) -> 
     assert body_of(s3, bucket, "k") == b"third"
 
 
-def test_one_of_many_creators_wins(s3: Any, bucket: str) -> None:
+def test_one_of_many_concurrent_creates_succeeds(s3: Any, bucket: str) -> None:
     def create(number: int) -> str:
         try:
             _put(s3, bucket, str(number).encode(), IfNoneMatch="*")
@@ -57,7 +57,7 @@ def test_one_of_many_creators_wins(s3: Any, bucket: str) -> None:
 
 
 @pytest.mark.slow
-def test_counter_under_compare_and_swap_loses_no_step(s3: Any, bucket: str) -> None:
+def test_compare_and_swap_loses_no_increment(s3: Any, bucket: str) -> None:
     _put(s3, bucket, b"0")
 
     def step(_: int) -> None:
@@ -77,7 +77,7 @@ def test_counter_under_compare_and_swap_loses_no_step(s3: Any, bucket: str) -> N
     assert body_of(s3, bucket, "k") == b"20"
 
 
-def test_completion_under_a_condition_loses_to_who_was_first(s3: Any, bucket: str) -> None:
+def test_conditional_completion_fails_after_another_write(s3: Any, bucket: str) -> None:
     target = {"Bucket": bucket, "Key": "k"}
     upload = s3.create_multipart_upload(**target)["UploadId"]
     part = s3.upload_part(**target, UploadId=upload, PartNumber=1, Body=b"late")
@@ -90,7 +90,7 @@ def test_completion_under_a_condition_loses_to_who_was_first(s3: Any, bucket: st
     assert body_of(s3, bucket, "k") == b"late"
 
 
-def test_repeated_completion_gives_the_same_answer(s3: Any, bucket: str) -> None:
+def test_repeated_completion_returns_the_same_response(s3: Any, bucket: str) -> None:
     target = {"Bucket": bucket, "Key": "k"}
     upload = s3.create_multipart_upload(**target)["UploadId"]
     part = s3.upload_part(**target, UploadId=upload, PartNumber=1, Body=b"once")
@@ -99,7 +99,7 @@ def test_repeated_completion_gives_the_same_answer(s3: Any, bucket: str) -> None
     assert first["ETag"] == second["ETag"]
 
 
-def test_copy_under_conditions_of_source_and_destination(s3: Any, bucket: str) -> None:
+def test_copy_checks_conditions_of_source_and_destination(s3: Any, bucket: str) -> None:
     etag = _put(s3, bucket, b"source")
     copy = {"Bucket": bucket, "Key": "copy", "CopySource": {"Bucket": bucket, "Key": "k"}}
     with refused("PreconditionFailed", 412):

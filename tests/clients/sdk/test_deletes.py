@@ -1,4 +1,4 @@
-"""DeleteObjects: many keys in one request, each with its own fate."""
+"""DeleteObjects: many keys in one request, each with its own result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _delete(s3: Any, bucket: str, *objects: dict[str, Any], quiet: bool = False)
 
 
 @pytest.mark.slow
-def test_a_thousand_keys_go_at_once(s3: Any, bucket: str) -> None:
+def test_a_thousand_keys_are_deleted_in_one_request(s3: Any, bucket: str) -> None:
     keys = [f"{number:04}/+ %&<ü>" for number in range(1000)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: s3.put_object(Bucket=bucket, Key=key, Body=b"1"), [*keys, "stays"]))
@@ -34,7 +34,7 @@ def test_more_than_a_thousand_keys_are_refused(s3: Any, bucket: str) -> None:
     assert all_keys(s3, bucket) == ["0"]
 
 
-def test_quiet_answer_tells_of_errors_only(s3: Any, bucket: str) -> None:
+def test_quiet_response_has_errors_only(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     answer = _delete(s3, bucket, {"Key": "a"}, quiet=True)
     assert "Deleted" not in answer
@@ -42,7 +42,7 @@ def test_quiet_answer_tells_of_errors_only(s3: Any, bucket: str) -> None:
 
 
 def test_absent_key_counts_as_deleted(s3: Any, bucket: str) -> None:
-    assert _delete(s3, bucket, {"Key": "never put"})["Deleted"] == [{"Key": "never put"}]
+    assert _delete(s3, bucket, {"Key": "absent"})["Deleted"] == [{"Key": "absent"}]
 
 
 def test_key_with_a_stale_etag_fails_alone(s3: Any, bucket: str) -> None:
@@ -54,7 +54,7 @@ def test_key_with_a_stale_etag_fails_alone(s3: Any, bucket: str) -> None:
     assert all_keys(s3, bucket) == ["changed"]
 
 
-def test_versions_are_deleted_by_name(s3: Any, bucket: str) -> None:
+def test_versions_are_deleted_by_id(s3: Any, bucket: str) -> None:
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     version = s3.put_object(Bucket=bucket, Key="k", Body=b"1")["VersionId"]
     (marked,) = _delete(s3, bucket, {"Key": "k"})["Deleted"]

@@ -1,4 +1,4 @@
-"""SSE-S3: clients see the headers, the disk sees no plain text."""
+"""SSE-S3: clients get the headers, and the disk has no plain text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AES256 = {"ServerSideEncryption": "AES256"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of one's own, so that its folder is small enough to be searched."""
+    """A separate server, so that its data folder is small enough to search."""
     with running_server(tmp_path_factory.mktemp("encryption") / "data", workers=1) as server:
         yield server
 
@@ -32,12 +32,12 @@ def s3(server: RunningServer) -> Iterator[Any]:
 
 
 def secret_text() -> bytes:
-    """A text that occurs nowhere else, long enough to survive being cut at a page of the database."""
+    """A unique text, long enough to be found although a database page may split it."""
     return b"|".join(uuid.uuid4().hex.encode() for _ in range(8))
 
 
 def is_on_disk(server: RunningServer, text: bytes) -> bool:
-    """Whether a file of the data folder holds one of the words of the text as it is."""
+    """Whether a file of the data folder contains one of the words of the text."""
     words = text.split(b"|")
     return any(word in content for content in map(_read, server.data.rglob("*")) for word in words)
 
@@ -45,21 +45,21 @@ def is_on_disk(server: RunningServer, text: bytes) -> bool:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes() if path.is_file() else b""
-    except FileNotFoundError:  # the server's own files come and go
+    except FileNotFoundError:  # temporary files of the server
         return b""
 
 
 @pytest.mark.parametrize("size", [1000, 200_000], ids=["small", "large"])
 def test_encrypted_body_is_not_on_disk_in_the_clear(server: RunningServer, s3: Any, bucket: str, size: int) -> None:
-    plain, sealed = secret_text(), secret_text()
+    plain, encrypted = secret_text(), secret_text()
     s3.put_object(Bucket=bucket, Key="plain", Body=plain.ljust(size, b"."))
-    assert is_on_disk(server, plain), "the search finds what is there"
-    put = s3.put_object(Bucket=bucket, Key="sealed", Body=sealed.ljust(size, b"."), **AES256)
+    assert is_on_disk(server, plain), "the search finds unencrypted text"
+    put = s3.put_object(Bucket=bucket, Key="encrypted", Body=encrypted.ljust(size, b"."), **AES256)
     assert put["ServerSideEncryption"] == "AES256"
-    assert not is_on_disk(server, sealed)
-    answer = s3.get_object(Bucket=bucket, Key="sealed")
+    assert not is_on_disk(server, encrypted)
+    answer = s3.get_object(Bucket=bucket, Key="encrypted")
     assert answer["ServerSideEncryption"] == "AES256"
-    assert answer["Body"].read() == sealed.ljust(size, b".")
+    assert answer["Body"].read() == encrypted.ljust(size, b".")
     assert "ServerSideEncryption" not in s3.head_object(Bucket=bucket, Key="plain")
 
 
@@ -81,7 +81,7 @@ def test_encrypted_parts_are_not_on_disk_in_the_clear(server: RunningServer, s3:
     assert body_of(s3, bucket, "k") == body
 
 
-def test_ranges_of_an_encrypted_body_are_right(s3: Any, bucket: str) -> None:
+def test_ranges_of_an_encrypted_body_are_correct(s3: Any, bucket: str) -> None:
     body = bytes(range(256)) * 2000
     s3.put_object(Bucket=bucket, Key="k", Body=body, **AES256)
     for start, end in ((0, 1), (65_535, 65_537), (131_071, 262_145), (511_999, 512_000), (100, 512_000)):
@@ -91,8 +91,8 @@ def test_ranges_of_an_encrypted_body_are_right(s3: Any, bucket: str) -> None:
 
 def test_etag_of_an_encrypted_body_is_its_md5(s3: Any, bucket: str) -> None:
     plain = s3.put_object(Bucket=bucket, Key="plain", Body=b"the same")
-    sealed = s3.put_object(Bucket=bucket, Key="sealed", Body=b"the same", **AES256)
-    assert plain["ETag"] == sealed["ETag"]
+    encrypted = s3.put_object(Bucket=bucket, Key="encrypted", Body=b"the same", **AES256)
+    assert plain["ETag"] == encrypted["ETag"]
 
 
 def test_bucket_default_encrypts_new_objects(server: RunningServer, s3: Any, bucket: str) -> None:
@@ -108,24 +108,24 @@ def test_bucket_default_encrypts_new_objects(server: RunningServer, s3: Any, buc
     assert "ServerSideEncryption" not in s3.put_object(Bucket=bucket, Key="k", Body=text)
 
 
-def test_copy_can_seal_what_was_plain(s3: Any, bucket: str) -> None:
+def test_copy_can_encrypt_an_unencrypted_object(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="plain", Body=b"1")
-    copied = s3.copy_object(Bucket=bucket, Key="sealed", CopySource={"Bucket": bucket, "Key": "plain"}, **AES256)
+    copied = s3.copy_object(Bucket=bucket, Key="encrypted", CopySource={"Bucket": bucket, "Key": "plain"}, **AES256)
     assert copied["ServerSideEncryption"] == "AES256"
-    assert body_of(s3, bucket, "sealed") == b"1"
+    assert body_of(s3, bucket, "encrypted") == b"1"
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "status"),
+    ("headers", "code", "status"),
     [
         ({"ServerSideEncryption": "aws:kms"}, "NotImplemented", 501),
         ({"ServerSideEncryption": "AES128"}, "InvalidArgument", 400),
     ],
 )
 def test_other_encryption_is_refused_and_nothing_is_stored(
-    s3: Any, bucket: str, asked: dict[str, str], code: str, status: int
+    s3: Any, bucket: str, headers: dict[str, str], code: str, status: int
 ) -> None:
     with refused(code, status):
-        s3.put_object(Bucket=bucket, Key="k", Body=b"1", **asked)
+        s3.put_object(Bucket=bucket, Key="k", Body=b"1", **headers)
     with refused("404", 404):
         s3.head_object(Bucket=bucket, Key="k")

@@ -1,4 +1,4 @@
-"""Notification configurations by boto3, and what the SDK's operations are told of as."""
+"""Notification configurations with boto3, and the event kinds of the SDK's operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.running_processes import wait_until
 
 pytestmark = pytest.mark.integration
 
-ARN = "arn:lakebed:sqs:us-east-1:nobody:webhook"
+ARN = "arn:lakebed:sqs:us-east-1:absent:webhook"
 
 
 def queue(events: list[str], *, name: str = "r", arn: str = ARN, **filters: str) -> dict[str, Any]:
@@ -35,26 +35,26 @@ def put(s3: Any, bucket: str, *queues: dict[str, Any], skip: bool = True, **othe
     )
 
 
-def shown(s3: Any, bucket: str) -> list[dict[str, Any]]:
+def configured_queues(s3: Any, bucket: str) -> list[dict[str, Any]]:
     found = s3.get_bucket_notification_configuration(Bucket=bucket)
     return list(found.get("QueueConfigurations", []))
 
 
-def test_a_configuration_is_read_as_it_was_put(s3: Any, bucket: str) -> None:
-    assert shown(s3, bucket) == []
+def test_notification_configuration_reads_back(s3: Any, bucket: str) -> None:
+    assert configured_queues(s3, bucket) == []
     queues = [
         queue(["s3:ObjectCreated:*", "s3:ObjectTagging:*"], name="in", prefix="in/ü &<", suffix=".csv"),
         queue(["s3:ObjectRemoved:Delete"], name="gone"),
     ]
     put(s3, bucket, *queues)
-    assert shown(s3, bucket) == queues
+    assert configured_queues(s3, bucket) == queues
     put(s3, bucket, queue(["s3:ObjectCreated:Put"]))
-    assert shown(s3, bucket) == [queue(["s3:ObjectCreated:Put"])]
+    assert configured_queues(s3, bucket) == [queue(["s3:ObjectCreated:Put"])]
     put(s3, bucket)
-    assert shown(s3, bucket) == []
+    assert configured_queues(s3, bucket) == []
 
 
-def test_the_old_operations_of_the_sdk_read_it_too(s3: Any, bucket: str) -> None:
+def test_deprecated_operations_of_the_sdk_work(s3: Any, bucket: str) -> None:
     put(s3, bucket, queue(["s3:ObjectCreated:Put"]))
     found = s3.get_bucket_notification(Bucket=bucket)
     assert found["QueueConfiguration"]["Queue"] == ARN
@@ -73,14 +73,14 @@ def test_the_old_operations_of_the_sdk_read_it_too(s3: Any, bucket: str) -> None
         [queue(["s3:ObjectCreated:*"], infix="a")],
     ],
 )
-def test_what_is_wrong_is_refused_whole(s3: Any, bucket: str, queues: list[dict[str, Any]]) -> None:
+def test_invalid_configuration_is_refused_entirely(s3: Any, bucket: str, queues: list[dict[str, Any]]) -> None:
     put(s3, bucket, queue(["s3:ObjectTagging:*"], name="kept"))
     with refused("InvalidArgument", 400):
         put(s3, bucket, *queues)
-    assert [one["Id"] for one in shown(s3, bucket)] == ["kept"]
+    assert [one["Id"] for one in configured_queues(s3, bucket)] == ["kept"]
 
 
-def test_a_target_that_is_not_there_is_refused(s3: Any, bucket: str) -> None:
+def test_unknown_target_is_refused(s3: Any, bucket: str) -> None:
     with refused("InvalidArgument", 400):
         put(s3, bucket, queue(["s3:ObjectCreated:*"]), skip=False)
 
@@ -97,25 +97,25 @@ def test_a_target_that_is_not_there_is_refused(s3: Any, bucket: str) -> None:
         {"EventBridgeConfiguration": {}},
     ],
 )
-def test_destinations_of_amazon_are_refused(s3: Any, bucket: str, others: dict[str, Any]) -> None:
+def test_sns_lambda_and_eventbridge_destinations_are_refused(s3: Any, bucket: str, others: dict[str, Any]) -> None:
     with refused("UnsupportedNotification", 400):
         put(s3, bucket, **others)
 
 
 def test_who_may_not_is_refused(
-    bucket: str, lakebed_server: RunningServer, nobody: User, reader: User, connect: Connect
+    bucket: str, lakebed_server: RunningServer, unprivileged: User, reader: User, connect: Connect
 ) -> None:
-    stranger, looking = connect(lakebed_server, nobody.keys), connect(lakebed_server, reader.keys)
+    unprivileged_s3, reader_s3 = connect(lakebed_server, unprivileged.keys), connect(lakebed_server, reader.keys)
     with refused("AccessDenied", 403):
-        shown(stranger, bucket)
+        configured_queues(unprivileged_s3, bucket)
     with refused("AccessDenied", 403):
-        put(looking, bucket)
-    assert shown(looking, bucket) == []
+        put(reader_s3, bucket)
+    assert configured_queues(reader_s3, bucket) == []
     with refused("NoSuchBucket", 404):
-        shown(looking, f"{bucket}-absent")
+        configured_queues(reader_s3, f"{bucket}-absent")
 
 
-# -- what operations are told of as -----------------------------------------------------------------------------
+# -- event kinds of operations ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,8 @@ def log(lakebed_server: RunningServer) -> Iterator[LakebedClient]:
         yield client
 
 
-def told(log: LakebedClient, bucket: str) -> list[str]:
-    """The kinds of a bucket's events, without those of the bucket itself."""
+def event_kinds(log: LakebedClient, bucket: str) -> list[str]:
+    """The event kinds of a bucket's objects, in order."""
     kinds: list[str] = []
     page = log.events.read(subject=bucket)
     while True:
@@ -151,7 +151,7 @@ def test_every_change_of_an_object_is_told_under_its_name(s3: Any, new_name: str
     s3.complete_multipart_upload(**key, UploadId=upload, MultipartUpload={"Parts": parts})
     deleted = s3.delete_object(**key)
     s3.delete_object(**key, VersionId=deleted["VersionId"])
-    assert told(log, bucket) == [
+    assert event_kinds(log, bucket) == [
         "ObjectCreated:Put",
         "ObjectCreated:Copy",
         "ObjectTagging:Put",
@@ -175,6 +175,6 @@ def test_what_changes_nothing_is_told_where_a_rule_asks_for_it(s3: Any, bucket: 
     s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["ETag"])
     s3.delete_object(Bucket=bucket, Key="absent")
     expected = ["ObjectAccessed:Attributes", "ObjectAccessed:Get", "ObjectAccessed:Head", "ObjectRemoved:NoOP"]
-    wait_until(lambda: len(told(log, bucket)) == 5, "reads are told of")
-    found = told(log, bucket)
+    wait_until(lambda: len(event_kinds(log, bucket)) == 5, "events of reads")
+    found = event_kinds(log, bucket)
     assert (found[0], sorted(found[1:])) == ("ObjectCreated:Put", expected)

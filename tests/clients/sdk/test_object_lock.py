@@ -1,4 +1,4 @@
-"""Object lock: retention and legal hold keep versions from being removed."""
+"""Object lock: retention and legal hold protect versions from deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def locked(s3: Any, new_name: str) -> str:
     return new_name
 
 
-def test_locked_bucket_keeps_versions_for_good(s3: Any, locked: str) -> None:
+def test_bucket_with_object_lock_keeps_versioning_enabled(s3: Any, locked: str) -> None:
     assert s3.get_bucket_versioning(Bucket=locked)["Status"] == "Enabled"
     found = s3.get_object_lock_configuration(Bucket=locked)["ObjectLockConfiguration"]
     assert found == {"ObjectLockEnabled": "Enabled"}
@@ -30,7 +30,7 @@ def test_locked_bucket_keeps_versions_for_good(s3: Any, locked: str) -> None:
         s3.put_bucket_versioning(Bucket=locked, VersioningConfiguration={"Status": "Suspended"})
 
 
-def test_default_retention_is_given_to_new_objects(s3: Any, locked: str) -> None:
+def test_default_retention_applies_to_new_objects(s3: Any, locked: str) -> None:
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
     s3.put_object_lock_configuration(
         Bucket=locked, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
@@ -42,7 +42,7 @@ def test_default_retention_is_given_to_new_objects(s3: Any, locked: str) -> None
     assert timedelta(hours=23) < retention["RetainUntilDate"] - datetime.now(UTC) <= timedelta(days=1)
 
 
-def test_version_under_compliance_cannot_be_removed_or_shortened(s3: Any, locked: str) -> None:
+def test_compliance_retention_cannot_be_bypassed_or_shortened(s3: Any, locked: str) -> None:
     until = _soon()
     put = s3.put_object(
         Bucket=locked, Key="k", Body=b"kept", ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=until
@@ -64,7 +64,7 @@ def test_version_under_compliance_cannot_be_removed_or_shortened(s3: Any, locked
     assert body_of(s3, locked, "k", VersionId=put["VersionId"]) == b"kept"
 
 
-def test_governance_yields_to_who_may_bypass_it(s3: Any, locked: str) -> None:
+def test_governance_retention_can_be_bypassed_with_permission(s3: Any, locked: str) -> None:
     put = s3.put_object(
         Bucket=locked, Key="k", Body=b"1", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=_soon()
     )
@@ -76,7 +76,7 @@ def test_governance_yields_to_who_may_bypass_it(s3: Any, locked: str) -> None:
         s3.head_object(**version)
 
 
-def test_legal_hold_holds_until_it_is_lifted(s3: Any, locked: str) -> None:
+def test_legal_hold_protects_until_it_is_removed(s3: Any, locked: str) -> None:
     put = s3.put_object(Bucket=locked, Key="k", Body=b"1", ObjectLockLegalHoldStatus="ON")
     version = {"Bucket": locked, "Key": "k", "VersionId": put["VersionId"]}
     assert s3.get_object_legal_hold(**version)["LegalHold"]["Status"] == "ON"
@@ -90,7 +90,7 @@ def test_legal_hold_holds_until_it_is_lifted(s3: Any, locked: str) -> None:
         s3.head_object(**version)
 
 
-def test_unlocked_bucket_takes_no_retention(s3: Any, bucket: str) -> None:
+def test_bucket_without_object_lock_refuses_retention(s3: Any, bucket: str) -> None:
     with refused("ObjectLockConfigurationNotFoundError", 404):
         s3.get_object_lock_configuration(Bucket=bucket)
     with refused("InvalidRequest", 400):
@@ -109,7 +109,7 @@ def test_unlocked_bucket_takes_no_retention(s3: Any, bucket: str) -> None:
     ],
     ids=["days and years", "zero days", "unknown mode"],
 )
-def test_retention_that_cannot_be_is_refused(s3: Any, locked: str, retention: dict[str, Any], code: str) -> None:
+def test_invalid_retention_is_refused(s3: Any, locked: str, retention: dict[str, Any], code: str) -> None:
     configuration = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": retention}}
     with refused(code, 400):
         s3.put_object_lock_configuration(Bucket=locked, ObjectLockConfiguration=configuration)

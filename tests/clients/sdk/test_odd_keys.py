@@ -1,4 +1,4 @@
-"""Keys that tempt servers to re-encode, normalise or cut them: each is stored and found as it was sent."""
+"""Keys that servers often re-encode, normalise or truncate: each is stored and found exactly as sent."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_key_survives_a_batch_delete(s3: Any, bucket: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "list-type=2&"], ids=["V1", "V2"])
-def test_listing_shows_the_key_plain_and_encoded(
+def test_listing_returns_the_key_plain_and_encoded(
     lakebed_server: RunningServer, s3: Any, bucket: str, key: str, version: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=b"1")
@@ -92,7 +92,7 @@ def _keys_in(document: bytes) -> list[str]:
     ]
 
 
-def test_links_reach_the_key(s3: Any, bucket: str, key: str) -> None:
+def test_presigned_urls_reach_the_key(s3: Any, bucket: str, key: str) -> None:
     target = {"Bucket": bucket, "Key": key}
     assert fetch("PUT", s3.generate_presigned_url("put_object", Params=target), body=b"linked").status == 200
     assert all_keys(s3, bucket) == [key]
@@ -100,10 +100,10 @@ def test_links_reach_the_key(s3: Any, bucket: str, key: str) -> None:
     assert fetch("DELETE", s3.generate_presigned_url("delete_object", Params=target)).status == 204
 
 
-def test_path_is_taken_as_it_was_signed(lakebed_server: RunningServer, s3: Any, bucket: str, key: str) -> None:
-    """Signed once encoded, as S3 says, or sent with less encoded than signed; twice, as other AWS services do.
+def test_path_is_verified_as_it_was_signed(lakebed_server: RunningServer, s3: Any, bucket: str, key: str) -> None:
+    """Accepts paths encoded once, as S3 does, or sent with less encoding than signed; twice, as other AWS services do.
 
-    Twice is not for the name `s3`: a signature for the key `a%20b` would be good for `a b` too.
+    Double encoding is refused for the service name `s3`: a signature for the key `a%20b` would be valid for `a b` too.
     """
     s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     signer = Signer(root_keys(lakebed_server))
@@ -111,7 +111,7 @@ def test_path_is_taken_as_it_was_signed(lakebed_server: RunningServer, s3: Any, 
     twice = quote(once, safe="/-_.~")
     relaxed = "/" + bucket + "/" + quote(key, safe="/-_.~!*'();:@&=+$,")
     tables = replace(signer, service="s3tables")
-    for who, sent, signed in (
+    for used_signer, sent, signed in (
         (signer, once, once),
         (signer, relaxed, once),
         (signer, relaxed, relaxed),
@@ -119,11 +119,11 @@ def test_path_is_taken_as_it_was_signed(lakebed_server: RunningServer, s3: Any, 
         (tables, once, twice),
     ):
         url = lakebed_server.endpoint + sent
-        answer = fetch("GET", url, headers=who.headers("GET", url, EMPTY_SHA256, path=signed))
-        assert (answer.status, answer.body) == (200, b"1"), (who.service, sent, signed)
+        answer = fetch("GET", url, headers=used_signer.headers("GET", url, EMPTY_SHA256, path=signed))
+        assert (answer.status, answer.body) == (200, b"1"), (used_signer.service, sent, signed)
     if twice != once:
         url = lakebed_server.endpoint + once
-        assert fetch("GET", url, headers=signer.headers("GET", url, EMPTY_SHA256, path=twice)).status == 403
+        assert fetch("GET", url, headers=used_signer.headers("GET", url, EMPTY_SHA256, path=twice)).status == 403
 
 
 def test_key_that_is_too_long_is_refused(s3: Any, bucket: str) -> None:
@@ -143,7 +143,7 @@ def test_nul_and_broken_utf8_are_refused(lakebed_server: RunningServer, s3: Any,
     assert all_keys(s3, bucket) == []
 
 
-def test_keys_list_by_their_bytes(s3: Any, bucket: str) -> None:
+def test_keys_are_listed_in_byte_order(s3: Any, bucket: str) -> None:
     keys = ["~", "z", "Z", "ä", "a", "a/", "a0", "a b", "a+b", "日", "\U0001f600", "\uffee"]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"")

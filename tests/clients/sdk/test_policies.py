@@ -1,4 +1,4 @@
-"""Who may do what: bucket policies, users without rights, and the public."""
+"""Bucket policies, users without permissions, and public access."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.fixtures.server import RunningServer
 pytestmark = pytest.mark.integration
 
 
-def statement(effect: str, who: object, actions: list[str], *resources: str, **more: object) -> dict[str, object]:
+def statement(effect: str, principal: object, actions: list[str], *resources: str, **more: object) -> dict[str, object]:
     return {
         "Effect": effect,
-        "Principal": who,
+        "Principal": principal,
         "Action": actions,
         "Resource": [f"arn:aws:s3:::{resource}" for resource in resources],
         **more,
@@ -30,11 +30,11 @@ def put_policy(s3: Any, bucket: str, *statements: dict[str, object]) -> None:
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
 
 
-def test_user_without_a_policy_may_do_nothing(
-    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+def test_user_without_a_policy_has_no_permission(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, unprivileged: User
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    theirs = connect(lakebed_server, nobody.keys)
+    theirs = connect(lakebed_server, unprivileged.keys)
     with refused("AccessDenied", 403):
         theirs.get_object(Bucket=bucket, Key="k")
     with refused("AccessDenied", 403):
@@ -46,27 +46,27 @@ def test_user_without_a_policy_may_do_nothing(
     assert all_keys(s3, bucket) == ["k"]
 
 
-def test_absent_key_is_denied_to_who_may_not_list(
-    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+def test_absent_key_is_access_denied_without_list_permission(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, unprivileged: User
 ) -> None:
-    put_policy(s3, bucket, statement("Allow", {"AWS": nobody.arn}, ["s3:GetObject"], f"{bucket}/*"))
+    put_policy(s3, bucket, statement("Allow", {"AWS": unprivileged.arn}, ["s3:GetObject"], f"{bucket}/*"))
     with refused("AccessDenied", 403):
-        connect(lakebed_server, nobody.keys).get_object(Bucket=bucket, Key="absent")
+        connect(lakebed_server, unprivileged.keys).get_object(Bucket=bucket, Key="absent")
     with refused("NoSuchKey", 404):
         s3.get_object(Bucket=bucket, Key="absent")
 
 
-def test_bucket_policy_lets_a_user_in_where_it_says(
-    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+def test_bucket_policy_allows_a_user_its_prefix(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, unprivileged: User
 ) -> None:
-    theirs = connect(lakebed_server, nobody.keys)
+    theirs = connect(lakebed_server, unprivileged.keys)
     put_policy(
         s3,
         bucket,
-        statement("Allow", {"AWS": nobody.arn}, ["s3:GetObject", "s3:PutObject"], f"{bucket}/theirs/*"),
+        statement("Allow", {"AWS": unprivileged.arn}, ["s3:GetObject", "s3:PutObject"], f"{bucket}/theirs/*"),
         statement(
             "Allow",
-            {"AWS": nobody.arn},
+            {"AWS": unprivileged.arn},
             ["s3:ListBucket"],
             bucket,
             Condition={"StringLike": {"s3:prefix": ["theirs/*"]}},
@@ -86,7 +86,7 @@ def test_bucket_policy_lets_a_user_in_where_it_says(
         theirs.get_object(Bucket=bucket, Key="theirs/k")
 
 
-def test_deny_wins_over_every_allow(
+def test_deny_overrides_every_allow(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, writer: User
 ) -> None:
     theirs = connect(lakebed_server, writer.keys)
@@ -105,18 +105,18 @@ def test_deny_wins_over_every_allow(
     assert all_keys(s3, bucket) == ["kept/k"]
 
 
-def test_public_bucket_is_read_without_keys(
+def test_public_bucket_is_readable_without_credentials(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
 ) -> None:
     stranger = connect(lakebed_server, ANONYMOUS)
-    s3.put_object(Bucket=bucket, Key="public/k", Body=b"for everybody")
+    s3.put_object(Bucket=bucket, Key="public/k", Body=b"public")
     s3.put_object(Bucket=bucket, Key="private", Body=b"for us")
     with refused("AccessDenied", 403):
         stranger.get_object(Bucket=bucket, Key="public/k")
     put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/public/*"))
     assert s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"] is True
-    assert body_of(stranger, bucket, "public/k") == b"for everybody"
-    assert fetch("GET", f"{lakebed_server.endpoint}/{bucket}/public/k").body == b"for everybody"
+    assert body_of(stranger, bucket, "public/k") == b"public"
+    assert fetch("GET", f"{lakebed_server.endpoint}/{bucket}/public/k").body == b"public"
     with refused("AccessDenied", 403):
         stranger.get_object(Bucket=bucket, Key="private")
     with refused("AccessDenied", 403):
@@ -127,18 +127,18 @@ def test_public_bucket_is_read_without_keys(
         stranger.list_buckets()
 
 
-def test_public_drop_box_takes_bodies_without_keys(
+def test_public_prefix_is_writable_without_credentials(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
 ) -> None:
     put_policy(s3, bucket, statement("Allow", {"AWS": "*"}, ["s3:PutObject"], f"{bucket}/in/*"))
     stranger = connect(lakebed_server, ANONYMOUS)
-    stranger.put_object(Bucket=bucket, Key="in/k", Body=b"from somebody")
+    stranger.put_object(Bucket=bucket, Key="in/k", Body=b"anonymous")
     with refused("AccessDenied", 403):
         stranger.get_object(Bucket=bucket, Key="in/k")
-    assert body_of(s3, bucket, "in/k") == b"from somebody"
+    assert body_of(s3, bucket, "in/k") == b"anonymous"
 
 
-def test_public_policy_is_refused_where_it_is_blocked(s3: Any, bucket: str) -> None:
+def test_public_policy_is_refused_if_blocked(s3: Any, bucket: str) -> None:
     s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"BlockPublicPolicy": True})
     with refused("AccessDenied", 403):
         put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
@@ -146,7 +146,7 @@ def test_public_policy_is_refused_where_it_is_blocked(s3: Any, bucket: str) -> N
         s3.get_bucket_policy(Bucket=bucket)
 
 
-def test_restricted_bucket_shuts_the_public_out(
+def test_restrict_public_buckets_denies_anonymous_access(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
 ) -> None:
     put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
@@ -158,7 +158,7 @@ def test_restricted_bucket_shuts_the_public_out(
         stranger.get_object(Bucket=bucket, Key="k")
 
 
-def test_policy_is_read_back_and_a_broken_one_refused(s3: Any, bucket: str) -> None:
+def test_policy_reads_back_and_an_invalid_one_is_refused(s3: Any, bucket: str) -> None:
     put_policy(s3, bucket, statement("Allow", "*", ["s3:GetObject"], f"{bucket}/*"))
     before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
     assert json.loads(before)["Statement"][0]["Action"] == ["s3:GetObject"]
@@ -169,7 +169,7 @@ def test_policy_is_read_back_and_a_broken_one_refused(s3: Any, bucket: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("actions", "condition", "said"),
+    ("actions", "condition", "message"),
     [
         (["s3:GetObject"], {"StringEquals": {"s3:NotARealKey": "x"}}, "Policy has an invalid condition key"),
         (
@@ -180,23 +180,23 @@ def test_policy_is_read_back_and_a_broken_one_refused(s3: Any, bucket: str) -> N
         (["s3:GetObject"], {"Null": {"aws:SourceIp": "true"}}, "Invalid IP address in Conditions"),
     ],
 )
-def test_condition_that_no_request_can_meet_is_refused(
-    s3: Any, bucket: str, actions: list[str], condition: object, said: str
+def test_condition_that_no_request_can_satisfy_is_refused(
+    s3: Any, bucket: str, actions: list[str], condition: object, message: str
 ) -> None:
     with pytest.raises(ClientError) as caught:
         put_policy(s3, bucket, statement("Deny", "*", actions, f"{bucket}/*", Condition=condition))
     assert code_and_status(caught.value) == ("MalformedPolicy", 400)
-    assert caught.value.response["Error"]["Message"] == said
+    assert caught.value.response["Error"]["Message"] == message
 
 
-def test_policy_can_shut_out_urls_whose_content_is_not_signed(s3: Any, bucket: str) -> None:
+def test_policy_can_deny_urls_with_unsigned_payload(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     url = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
     assert fetch("GET", url).body == b"1"
     unsigned = {"StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}}
     put_policy(s3, bucket, statement("Deny", "*", ["s3:GetObject"], f"{bucket}/*", Condition=unsigned))
     assert fetch("GET", url).status == 403
-    # What was added to the URL later was signed by nobody.
+    # A query parameter added later is not covered by the signature.
     assert fetch("GET", url, headers={"x-amz-content-sha256": "0" * 64}).status == 403
     assert body_of(s3, bucket, "k") == b"1"
 
@@ -209,21 +209,21 @@ def test_policy_can_limit_how_old_a_signature_is(s3: Any, bucket: str) -> None:
         assert fetch("GET", s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})).status == status
 
 
-def test_policy_can_demand_a_condition_of_writers(
-    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, nobody: User
+def test_policy_can_require_conditional_writes(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, unprivileged: User
 ) -> None:
     put_policy(
         s3,
         bucket,
         statement(
             "Allow",
-            {"AWS": nobody.arn},
+            {"AWS": unprivileged.arn},
             ["s3:PutObject", "s3:PutObjectTagging"],
             f"{bucket}/*",
             Condition={"StringEquals": {"s3:RequestObjectTag/stage": "raw"}},
         ),
     )
-    theirs = connect(lakebed_server, nobody.keys)
+    theirs = connect(lakebed_server, unprivileged.keys)
     with refused("AccessDenied", 403):
         theirs.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="stage=final")
     theirs.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="stage=raw")

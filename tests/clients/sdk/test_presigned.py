@@ -1,4 +1,4 @@
-"""Links: what they allow, until when, and nothing else."""
+"""Presigned URLs: their scope and their expiry."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.fixtures.server import RunningServer
 pytestmark = pytest.mark.integration
 
 
-def link(s3: Any, method: str, bucket: str, seconds: int = 60, **more: Any) -> str:  # Any: the call's own parameters
+def presign(s3: Any, method: str, bucket: str, seconds: int = 60, **more: Any) -> str:  # Any: the call's own parameters
     url: str = s3.generate_presigned_url(method, Params={"Bucket": bucket, "Key": "k", **more}, ExpiresIn=seconds)
     return url
 
 
 def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
-    """Let botocore sign at another moment than now, with its own code or with the CRT's."""
+    """Make botocore, or the CRT, sign at another time."""
 
     def clock(remove_tzinfo: bool = True) -> datetime:
         return moment.replace(tzinfo=None) if remove_tzinfo else moment
@@ -33,11 +33,11 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
         monkeypatch.setattr(module, "get_current_datetime", clock)
 
 
-def test_link_past_its_time_is_refused(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_url_is_refused(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     now = datetime.now(UTC)
     at(monkeypatch, now - timedelta(seconds=90))
-    late, good = link(s3, "get_object", bucket, 60), link(s3, "get_object", bucket, 600)
+    late, good = presign(s3, "get_object", bucket, 60), presign(s3, "get_object", bucket, 600)
     assert parse_qs(urlsplit(late).query)["X-Amz-Date"] == [(now - timedelta(seconds=90)).strftime("%Y%m%dT%H%M%SZ")]
     answer = fetch("GET", late)
     assert (answer.status, answer.code) == (403, "AccessDenied")
@@ -45,18 +45,18 @@ def test_link_past_its_time_is_refused(s3: Any, bucket: str, monkeypatch: pytest
     assert fetch("GET", good).body == b"1"
 
 
-def test_link_lives_for_days_but_no_more_than_a_week(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_is_valid_for_at_most_seven_days(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    too_long = link(s3, "get_object", bucket, 604_801)
+    too_long = presign(s3, "get_object", bucket, 604_801)
     assert fetch("GET", too_long).code == "AuthorizationQueryParametersError"
     at(monkeypatch, datetime.now(UTC) - timedelta(days=6))
-    assert fetch("GET", link(s3, "get_object", bucket, 604_800)).body == b"1"
+    assert fetch("GET", presign(s3, "get_object", bucket, 604_800)).body == b"1"
 
 
-def test_link_of_tomorrow_is_not_yet_good(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_signed_in_the_future_is_refused(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     at(monkeypatch, datetime.now(UTC) + timedelta(days=1))
-    answer = fetch("GET", link(s3, "get_object", bucket))
+    answer = fetch("GET", presign(s3, "get_object", bucket))
     assert (answer.status, answer.code) == (403, "AccessDenied")
 
 
@@ -65,24 +65,24 @@ def test_link_of_tomorrow_is_not_yet_good(s3: Any, bucket: str, monkeypatch: pyt
     [("X-Amz-Expires=60", "X-Amz-Expires=6000"), ("/k?", "/other?"), ("X-Amz-Signature=", "X-Amz-Signature=0")],
     ids=["longer", "another key", "another signature"],
 )
-def test_changed_link_is_refused(s3: Any, bucket: str, before: str, after: str) -> None:
+def test_modified_url_is_refused(s3: Any, bucket: str, before: str, after: str) -> None:
     for key in ("k", "other"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
-    changed = link(s3, "get_object", bucket).replace(before, after)
+    changed = presign(s3, "get_object", bucket).replace(before, after)
     answer = fetch("GET", changed)
     assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
 
 
-def test_link_is_good_for_its_method_only(s3: Any, bucket: str) -> None:
+def test_url_is_valid_for_its_method_only(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    reading = link(s3, "get_object", bucket)
+    reading = presign(s3, "get_object", bucket)
     assert fetch("PUT", reading, body=b"2").code == "SignatureDoesNotMatch"
     assert fetch("DELETE", reading).code == "SignatureDoesNotMatch"
     assert body_of(s3, bucket, "k") == b"1"
 
 
-def test_link_to_put_holds_the_sender_to_what_was_signed(s3: Any, bucket: str) -> None:
-    url = link(s3, "put_object", bucket, ContentType="text/plain", Metadata={"a": "1"}, IfNoneMatch="*")
+def test_put_url_requires_the_signed_headers(s3: Any, bucket: str) -> None:
+    url = presign(s3, "put_object", bucket, ContentType="text/plain", Metadata={"a": "1"}, IfNoneMatch="*")
     signed = {"Content-Type": "text/plain", "x-amz-meta-a": "1", "If-None-Match": "*"}
     assert fetch("PUT", url, headers={**signed, "Content-Type": "text/html"}, body=b"1").code == "SignatureDoesNotMatch"
     assert fetch("PUT", url, headers={**signed, "x-amz-meta-b": "2"}, body=b"1").code == "AccessDenied"
@@ -93,22 +93,22 @@ def test_link_to_put_holds_the_sender_to_what_was_signed(s3: Any, bucket: str) -
     assert (head["ContentType"], head["Metadata"]) == ("text/plain", {"a": "1"})
 
 
-def test_link_may_name_the_headers_of_the_answer(s3: Any, bucket: str) -> None:
+def test_url_may_override_response_headers(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    url = link(s3, "get_object", bucket, ResponseContentDisposition='attachment; filename="ä b.txt"')
+    url = presign(s3, "get_object", bucket, ResponseContentDisposition='attachment; filename="ä b.txt"')
     assert fetch("GET", url).headers["content-disposition"].startswith("attachment; filename=")
 
 
-def test_parts_go_up_by_links(s3: Any, bucket: str) -> None:
+def test_parts_are_uploaded_through_presigned_urls(s3: Any, bucket: str) -> None:
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
-    url = link(s3, "upload_part", bucket, UploadId=upload, PartNumber=1)
+    url = presign(s3, "upload_part", bucket, UploadId=upload, PartNumber=1)
     put = fetch("PUT", url, body=b"a part")
     parts = {"Parts": [{"PartNumber": 1, "ETag": put.headers["etag"]}]}
     s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts)
     assert body_of(s3, bucket, "k") == b"a part"
 
 
-def test_form_takes_what_its_policy_allows(s3: Any, bucket: str) -> None:
+def test_post_form_accepts_what_its_policy_allows(s3: Any, bucket: str) -> None:
     form = s3.generate_presigned_post(bucket, "in/${filename}", Conditions=[["content-length-range", 1, 10]])
 
     def post(body: bytes, **changed: str) -> Any:  # Any: a status and a code
@@ -125,10 +125,12 @@ def test_form_takes_what_its_policy_allows(s3: Any, bucket: str) -> None:
     assert body_of(s3, bucket, "in/name.txt") == b"short"
 
 
-def test_link_of_version_2_is_told_what_to_use(lakebed_server: RunningServer, s3: Any, bucket: str) -> None:
-    """Left alone, botocore presigns for us-east-1 with Signature Version 2: the answer must help its user."""
+def test_signature_version_2_url_gets_an_error_with_the_remedy(
+    lakebed_server: RunningServer, s3: Any, bucket: str
+) -> None:
+    """By default botocore presigns for us-east-1 with Signature Version 2, so the error names the remedy."""
     with connected(lakebed_server, signature_version=None) as unset:
-        url = link(unset, "get_object", bucket)
+        url = presign(unset, "get_object", bucket)
     assert "AWSAccessKeyId=" in url
     answer = fetch("GET", url)
     assert (answer.status, answer.code) == (400, "InvalidRequest")

@@ -1,4 +1,4 @@
-"""Reading: ranges, parts, attributes, conditions, and headers that a link may ask for."""
+"""Reads: ranges, parts, attributes, conditions, and overridden response headers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ pytestmark = pytest.mark.integration
 
 MIB = 1024 * 1024
 BODY = bytes(range(256)) * 1000
-"""In a file of its own."""
+"""Stored as a blob."""
 
 SMALL = BODY[:1000]
-"""In the metadata row."""
+"""Stored inline in the metadata."""
 
 
 @pytest.mark.parametrize("body", [SMALL, BODY], ids=["small", "large"])
 @pytest.mark.parametrize(
-    ("wanted", "part"),
+    ("requested", "part"),
     [
         ("bytes=0-0", slice(0, 1)),
         ("bytes=10-19", slice(10, 20)),
@@ -31,29 +31,29 @@ SMALL = BODY[:1000]
         ("bytes=-99999999", slice(None)),
     ],
 )
-def test_range_is_that_part_of_the_body(s3: Any, bucket: str, body: bytes, wanted: str, part: slice) -> None:
+def test_range_returns_part_of_the_body(s3: Any, bucket: str, body: bytes, requested: str, part: slice) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=body)
-    answer = s3.get_object(Bucket=bucket, Key="k", Range=wanted)
+    answer = s3.get_object(Bucket=bucket, Key="k", Range=requested)
     expected = body[part]
     start = len(body) - len(expected) if part.start is None or part.start < 0 or part.stop is None else part.start
     assert answer["Body"].read() == expected
     assert answer["ContentRange"] == f"bytes {start}-{start + len(expected) - 1}/{len(body)}"
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 206
-    head = s3.head_object(Bucket=bucket, Key="k", Range=wanted)
+    head = s3.head_object(Bucket=bucket, Key="k", Range=requested)
     assert head["ContentLength"] == len(expected)
 
 
-@pytest.mark.parametrize("wanted", ["bytes=1000-", "bytes=5000-6000", "bytes=-0"])
-def test_range_past_the_end_is_refused(s3: Any, bucket: str, wanted: str) -> None:
+@pytest.mark.parametrize("requested", ["bytes=1000-", "bytes=5000-6000", "bytes=-0"])
+def test_range_past_the_end_is_refused(s3: Any, bucket: str, requested: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=SMALL)
     with refused("InvalidRange", 416):
-        s3.get_object(Bucket=bucket, Key="k", Range=wanted)
+        s3.get_object(Bucket=bucket, Key="k", Range=requested)
 
 
-@pytest.mark.parametrize("wanted", ["bytes=7-3", "bytes=a-b", "items=0-1", "bytes=0-1,5-6"])
-def test_range_that_is_not_understood_is_the_whole(s3: Any, bucket: str, wanted: str) -> None:
+@pytest.mark.parametrize("requested", ["bytes=7-3", "bytes=a-b", "items=0-1", "bytes=0-1,5-6"])
+def test_invalid_range_returns_the_whole_body(s3: Any, bucket: str, requested: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=SMALL)
-    assert body_of(s3, bucket, "k", Range=wanted) == SMALL
+    assert body_of(s3, bucket, "k", Range=requested) == SMALL
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_range_across_parts_is_whole(s3: Any, in_parts: tuple[str, list[bytes]])
     assert body_of(s3, bucket, "k", Range=f"bytes={start}-{end - 1}") == body[start:end]
 
 
-def test_attributes_tell_of_parts_and_checksums(s3: Any, in_parts: tuple[str, list[bytes]]) -> None:
+def test_attributes_have_parts_and_checksums(s3: Any, in_parts: tuple[str, list[bytes]]) -> None:
     bucket, parts = in_parts
     found = s3.get_object_attributes(
         Bucket=bucket,
@@ -110,7 +110,7 @@ def test_attributes_tell_of_parts_and_checksums(s3: Any, in_parts: tuple[str, li
     assert rest["IsTruncated"] is False
 
 
-def test_attributes_hold_only_what_was_asked_for(s3: Any, bucket: str) -> None:
+def test_attributes_have_only_the_requested_fields(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=SMALL)
     found = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["ObjectSize"])
     del found["ResponseMetadata"], found["LastModified"]
@@ -119,7 +119,7 @@ def test_attributes_hold_only_what_was_asked_for(s3: Any, bucket: str) -> None:
         s3.get_object_attributes(Bucket=bucket, Key="absent", ObjectAttributes=["ObjectSize"])
 
 
-def test_conditions_of_a_read(s3: Any, bucket: str) -> None:
+def test_conditions_of_a_read_are_checked(s3: Any, bucket: str) -> None:
     etag = s3.put_object(Bucket=bucket, Key="k", Body=SMALL)["ETag"]
     hour = timedelta(hours=1)
     before, after = datetime.now(UTC) - hour, datetime.now(UTC) + hour
@@ -139,7 +139,7 @@ def test_conditions_of_a_read(s3: Any, bucket: str) -> None:
             s3.head_object(Bucket=bucket, Key="k", **condition)
 
 
-def test_pairs_of_conditions_follow_the_etag(s3: Any, bucket: str) -> None:
+def test_etag_condition_takes_precedence_over_time(s3: Any, bucket: str) -> None:
     etag = s3.put_object(Bucket=bucket, Key="k", Body=SMALL)["ETag"]
     before = datetime.now(UTC) - timedelta(hours=1)
     assert body_of(s3, bucket, "k", IfMatch=etag, IfUnmodifiedSince=before) == SMALL
@@ -147,7 +147,7 @@ def test_pairs_of_conditions_follow_the_etag(s3: Any, bucket: str) -> None:
         s3.get_object(Bucket=bucket, Key="k", IfNoneMatch=etag, IfModifiedSince=before)
 
 
-def test_headers_of_an_object_are_kept_and_may_be_overridden(s3: Any, bucket: str) -> None:
+def test_headers_of_an_object_are_stored_and_can_be_overridden(s3: Any, bucket: str) -> None:
     kept = {
         "ContentType": "text/csv",
         "CacheControl": "max-age=60",

@@ -1,4 +1,4 @@
-"""Buckets whose names are the first segments of API paths: they work for every key but those of the API's routes."""
+"""Buckets named like the first segment of an API path work for every key that is not a route of the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESERVED_KEYS = {
     "health": "live",
     "lakebed": "v1/tasks",
 }
-"""Buckets that can be made, and a key of each whose path is a route."""
+"""Allowed bucket names, each with a key whose path is a route."""
 
 FREE_KEYS = ("a", "v1", "v1/data/part 0.parquet", "v1/config.json", "ready.txt", "catalog/x", "ä/+/b")
 
@@ -57,14 +57,14 @@ def by_path(server: RunningServer, connect: Connect) -> Any:
 
 @pytest.fixture
 def by_host(server: RunningServer, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A client that puts buckets into the host. Names under the domain lead here, as a DNS entry would have it."""
+    """A virtual-host-style client. Names under the domain resolve to the server."""
     resolve = socket.getaddrinfo
 
-    def lead_here(host: Any, *arguments: Any, **options: Any) -> Any:  # Any: passed on as they are
+    def resolve_to_server(host: Any, *arguments: Any, **options: Any) -> Any:  # Any: forwarded
         name = "127.0.0.1" if isinstance(host, str) and host.endswith(DOMAIN) else host
         return resolve(name, *arguments, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", lead_here)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_to_server)
     return connect(server, endpoint=f"http://{DOMAIN}:{server.port}", s3={"addressing_style": "virtual"})
 
 
@@ -132,13 +132,13 @@ def test_reserved_bucket_name_is_refused_with_the_reason(s3: Any, bucket: str) -
     assert f"the name is reserved: /{bucket} is a path of the server's own APIs" in error["Message"]
 
 
-def test_link_to_a_reserved_key_is_refused(server: RunningServer, by_path: Any) -> None:
+def test_presigned_url_of_a_reserved_key_is_refused(server: RunningServer, by_path: Any) -> None:
     link = by_path.generate_presigned_url("put_object", Params={"Bucket": "iceberg", "Key": "v1/config"})
     answer = fetch("PUT", link, body=b"1")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
 
 
-def test_apis_answer_beside_buckets_of_their_names(server: RunningServer, by_path: Any) -> None:
+def test_apis_respond_while_buckets_have_their_names(server: RunningServer, by_path: Any) -> None:
     by_path.put_object(Bucket="iceberg", Key="v1/config.json", Body=b"1")
     for path in ("/iceberg/v1/config", "/v1/config", "/api/catalog/v1/config"):
         answer = fetch("GET", server.endpoint + path)
@@ -148,7 +148,7 @@ def test_apis_answer_beside_buckets_of_their_names(server: RunningServer, by_pat
     by_path.delete_object(Bucket="iceberg", Key="v1/config.json")
 
 
-def test_key_in_the_path_of_a_virtual_host_is_no_api(by_path: Any, by_host: Any, server: RunningServer) -> None:
+def test_virtual_host_style_key_is_never_an_api_route(by_path: Any, by_host: Any, server: RunningServer) -> None:
     by_path.create_bucket(Bucket="plain")
     for key in ("v1/config", "metrics", "health/live", "iceberg/v1/config", "v1/lake/namespaces"):
         by_host.put_object(Bucket="plain", Key=key, Body=key.encode())
@@ -156,8 +156,8 @@ def test_key_in_the_path_of_a_virtual_host_is_no_api(by_path: Any, by_host: Any,
         by_host.delete_object(Bucket="plain", Key=key)
 
 
-def test_table_bucket_of_such_a_name(server: RunningServer, by_path: Any) -> None:
-    """PyIceberg signs requests to the catalog for the service `s3`: they are told from S3's by their paths."""
+def test_table_bucket_may_have_such_a_name(server: RunningServer, by_path: Any) -> None:
+    """PyIceberg signs catalog requests for the service `s3`; paths distinguish them from S3 requests."""
     lake = Lake(server, "iceberg")
     assert lake.request("PUT", "buckets/iceberg").status == 200
     for mount in ("/iceberg", "", "/api/catalog"):
@@ -172,7 +172,7 @@ def test_table_bucket_of_such_a_name(server: RunningServer, by_path: Any) -> Non
 
 
 @pytest.mark.slow
-def test_aws_cli_and_mc(server: RunningServer, tmp_path: Path) -> None:
+def test_aws_cli_and_mc_work_with_such_buckets(server: RunningServer, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(PAST_INLINE)
     cli = AwsCli(server, tmp_path)

@@ -1,4 +1,4 @@
-"""Temporary keys: AssumeRole, what a session policy leaves of the caller's rights, and who one is."""
+"""Temporary credentials: AssumeRole, session policies, and GetCallerIdentity."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def account(sts: Any) -> str:
     return found
 
 
-def test_caller_is_told_who_it_is(
+def test_caller_identity_is_returned(
     connect: Connect, lakebed_server: RunningServer, sts: Any, account: str, writer: User
 ) -> None:
     assert sts.get_caller_identity()["Arn"] == writer.arn
@@ -68,7 +68,7 @@ def test_caller_is_told_who_it_is(
     assert root["Arn"] == f"arn:aws:iam::{root['Account']}:root"
 
 
-def test_session_policy_opens_its_prefix_and_nothing_else(
+def test_session_policy_limits_access_to_its_prefix(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="outside/k", Body=b"1")
@@ -101,22 +101,22 @@ def test_session_policy_opens_its_prefix_and_nothing_else(
     assert all_keys(s3, bucket) == ["inside/k", "outside/k"]
 
 
-def test_link_of_a_session_carries_its_limits(
+def test_presigned_url_of_a_session_has_its_limits(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str
 ) -> None:
     for key in ("inside/k", "outside/k"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"1")
     session = connect(lakebed_server, assume(sts, account, prefix_policy(bucket, "inside/")))
 
-    def link(key: str) -> str:
+    def presign(key: str) -> str:
         url: str = session.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": key})
         return url
 
-    assert fetch("GET", link("inside/k")).body == b"1"
-    assert fetch("GET", link("outside/k")).code == "AccessDenied"
+    assert fetch("GET", presign("inside/k")).body == b"1"
+    assert fetch("GET", presign("outside/k")).code == "AccessDenied"
 
 
-def test_session_cannot_do_more_than_who_made_it(
+def test_session_has_no_more_permissions_than_its_creator(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, reader: User, account: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
@@ -140,7 +140,7 @@ def test_session_of_a_session_keeps_its_limits(
         session.get_object(Bucket=bucket, Key="outside/k")
 
 
-def test_temporary_keys_are_nothing_without_their_token(
+def test_temporary_credentials_require_their_session_token(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
@@ -156,47 +156,49 @@ def test_temporary_keys_are_nothing_without_their_token(
         connect(lakebed_server, Keys(keys.access_key, keys.secret_key, forged)).get_object(Bucket=bucket, Key="k")
 
 
-@pytest.mark.parametrize("how", ["key disable", "key delete", "user disable", "user delete"])
-def test_session_ends_at_once_with_its_key_or_its_user(
-    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, how: str
+@pytest.mark.parametrize("command", ["key disable", "key delete", "user disable", "user delete"])
+def test_session_ends_immediately_with_its_key_or_user(
+    connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str, command: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    person = make_user(lakebed_server, "readwrite")
-    sts = connect(lakebed_server, person.keys, service="sts")
+    user = make_user(lakebed_server, "readwrite")
+    sts = connect(lakebed_server, user.keys, service="sts")
     outer = assume(sts, sts.get_caller_identity()["Account"])
     inner = connect(lakebed_server, outer, service="sts").get_session_token()["Credentials"]
     sessions = [outer, Keys(inner["AccessKeyId"], inner["SecretAccessKey"], inner["SessionToken"])]
-    # Connections go to the workers in turn: each of them has used and remembers each session.
+    # Connections go to the workers round-robin, so every worker has cached every session.
     clients = [connect(lakebed_server, keys) for keys in sessions for _ in range(2)]
     links = [client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}) for client in clients]
     for client in clients:
         assert body_of(client, bucket, "k") == b"1"
-    noun, verb = how.split()
-    administer(lakebed_server, noun, verb, person.name if noun == "user" else person.keys.access_key)
+    noun, verb = command.split()
+    administer(lakebed_server, noun, verb, user.name if noun == "user" else user.keys.access_key)
     for client in clients:
         with refused("InvalidAccessKeyId", 403):
             client.get_object(Bucket=bucket, Key="k")
     for link in links:
         answer = fetch("GET", link)
         assert (answer.status, answer.code) == (403, "InvalidAccessKeyId")
-    for keys in (person.keys, outer):
+    for keys in (user.keys, outer):
         with refused("InvalidClientTokenId", 403):
             connect(lakebed_server, keys, service="sts").get_caller_identity()
 
 
-def test_session_lives_on_with_a_fresh_secret_of_its_key_and_after_the_key_was_enabled_again(
+def test_session_survives_rotation_and_reenabling_of_its_key(
     connect: Connect, lakebed_server: RunningServer, s3: Any, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
-    person = make_user(lakebed_server, "readonly")
-    sts = connect(lakebed_server, person.keys, service="sts")
+    user = make_user(lakebed_server, "readonly")
+    sts = connect(lakebed_server, user.keys, service="sts")
     session = connect(lakebed_server, assume(sts, sts.get_caller_identity()["Account"]))
     for verb in ("rotate", "disable", "enable"):
-        administer(lakebed_server, "key", verb, person.keys.access_key)
+        administer(lakebed_server, "key", verb, user.keys.access_key)
     assert body_of(session, bucket, "k") == b"1"
 
 
-def test_token_must_be_signed(lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str) -> None:
+def test_forged_session_token_is_refused(
+    lakebed_server: RunningServer, s3: Any, bucket: str, sts: Any, account: str
+) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     keys = assume(sts, account)
     url = f"{lakebed_server.endpoint}/{bucket}/k"
@@ -206,17 +208,17 @@ def test_token_must_be_signed(lakebed_server: RunningServer, s3: Any, bucket: st
     assert fetch("GET", url, headers=Signer(keys).headers("GET", url, EMPTY_SHA256)).body == b"1"
 
 
-def test_keys_that_are_not_good_are_refused_in_the_words_of_sts(
+def test_invalid_credentials_are_refused_with_sts_errors(
     connect: Connect, lakebed_server: RunningServer, writer: User
 ) -> None:
     with refused("SignatureDoesNotMatch", 403):
         connect(lakebed_server, Keys(writer.keys.access_key, "another"), service="sts").get_caller_identity()
-    for keys in (Keys("LKBDNOBODY", "a secret"), Keys(writer.keys.access_key, "a secret", "no token")):
+    for keys in (Keys("LKBDUNKNOWN", "a secret"), Keys(writer.keys.access_key, "a secret", "no token")):
         with refused("InvalidClientTokenId", 403):
             connect(lakebed_server, keys, service="sts").get_session_token()
 
 
-def test_session_that_cannot_be_is_refused(sts: Any, account: str) -> None:
+def test_invalid_session_request_is_refused(sts: Any, account: str) -> None:
     with refused("MalformedPolicyDocument", 400):
         sts.assume_role(RoleArn=f"arn:aws:iam::{account}:role/r", RoleSessionName="a-session", Policy="{")
     with refused("ValidationError", 400):

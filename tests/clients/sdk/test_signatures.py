@@ -1,4 +1,4 @@
-"""Signatures: what is accepted, what is refused, and with which words. The requests are made by hand."""
+"""Signature verification: accepted and refused hand-built requests, and the error codes."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def put(signer: Signer, url: str, **extra: str) -> Answer:
 
 
 @pytest.mark.parametrize("service", ["s3", "s3tables"])
-def test_signing_name_is_that_of_the_store_or_of_the_tables(
+def test_service_name_is_s3_or_s3tables(
     lakebed_server: RunningServer, s3: Any, bucket: str, url: str, service: str
 ) -> None:
-    """Signed by botocore's own signer, which names the service that it is told."""
+    """Signed by botocore's signer with the given service name."""
     keys = botocore.credentials.Credentials(lakebed_server.access_key, lakebed_server.secret_key)
     request = botocore.awsrequest.AWSRequest("PUT", url, data=BODY)
     request.headers["X-Amz-Content-SHA256"] = hashlib.sha256(BODY).hexdigest()
@@ -54,7 +54,7 @@ def test_signing_name_is_that_of_the_store_or_of_the_tables(
     assert body_of(s3, bucket, "k") == BODY
 
 
-def test_any_region_may_be_signed_for(signer: Signer, url: str) -> None:
+def test_any_region_is_accepted(signer: Signer, url: str) -> None:
     assert put(replace(signer, region="eu-central-1"), url).status == 200
 
 
@@ -72,7 +72,7 @@ def test_base64_in_the_header_may_be_signed_in_hexadecimal(signer: Signer, url: 
     assert fetch("PUT", url, headers=signer.headers("PUT", url, stated, payload=signed), body=BODY[1:]).status == 400
 
 
-def test_body_may_be_left_unsigned(signer: Signer, url: str, s3: Any, bucket: str) -> None:
+def test_payload_may_be_unsigned(signer: Signer, url: str, s3: Any, bucket: str) -> None:
     headers = signer.headers("PUT", url, "UNSIGNED-PAYLOAD")
     assert fetch("PUT", url, headers=headers, body=BODY).status == 200
     assert body_of(s3, bucket, "k") == BODY
@@ -97,7 +97,7 @@ SKEWED = (403, "RequestTimeTooSkewed")
 
 FAULTS: dict[str, tuple[Callable[[Signer], Signer], tuple[int, str]]] = {
     "wrong secret": (lambda signer: _with_secret(signer, "wrong"), MISMATCH),
-    "unknown key": (lambda signer: replace(signer, keys=Keys("NOBODY", "x")), (403, "InvalidAccessKeyId")),
+    "unknown key": (lambda signer: replace(signer, keys=Keys("UNKNOWN", "x")), (403, "InvalidAccessKeyId")),
     "unknown service": (lambda signer: replace(signer, service="ec2"), MALFORMED),
     "slow clock": (lambda signer: _with_clock(signer, -16), SKEWED),
     "fast clock": (lambda signer: _with_clock(signer, 16), SKEWED),
@@ -105,9 +105,7 @@ FAULTS: dict[str, tuple[Callable[[Signer], Signer], tuple[int, str]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_request_that_is_not_rightly_signed_stores_nothing(
-    signer: Signer, url: str, s3: Any, bucket: str, fault: str
-) -> None:
+def test_wrongly_signed_request_stores_nothing(signer: Signer, url: str, s3: Any, bucket: str, fault: str) -> None:
     spoil, refusal = FAULTS[fault]
     answer = put(spoil(signer), url)
     assert (answer.status, answer.code) == refusal
@@ -130,7 +128,7 @@ CHANGES: dict[str, tuple[Callable[[Headers], Headers], tuple[int, str]]] = {
     "header dropped": (_without("x-amz-meta-a"), MISMATCH),
     "header added": (_with("x-amz-meta-b", "3"), (403, "AccessDenied")),
     "date dropped": (_without("x-amz-date"), (403, "AccessDenied")),
-    "nothing left of it": (_with("Authorization", "AWS4-HMAC-SHA256 "), MALFORMED),
+    "empty authorization": (_with("Authorization", "AWS4-HMAC-SHA256 "), MALFORMED),
     "version 2": (_with("Authorization", "AWS KEY:signature"), (400, "InvalidRequest")),
 }
 
@@ -158,14 +156,14 @@ def test_query_changed_after_it_was_signed_is_refused(signer: Signer, url: str) 
     assert fetch("GET", f"{url}?versionId=other", headers=signed).code == "SignatureDoesNotMatch"
 
 
-def test_every_answer_names_its_request(signer: Signer, url: str) -> None:
+def test_every_response_has_a_request_id(signer: Signer, url: str) -> None:
     answer = fetch("GET", url, headers=signer.headers("GET", url, EMPTY_SHA256))
     assert answer.code == "NoSuchKey"
     assert f"<RequestId>{answer.headers['x-amz-request-id']}</RequestId>".encode() in answer.body
     assert put(signer, url).headers["x-amz-request-id"] != answer.headers["x-amz-request-id"]
 
 
-def test_body_is_asked_for_only_after_the_signature_was_checked(
+def test_100_continue_is_sent_only_after_the_signature_is_verified(
     lakebed_server: RunningServer, signer: Signer, url: str, s3: Any, bucket: str
 ) -> None:
     good = signer.headers("PUT", url, "UNSIGNED-PAYLOAD")

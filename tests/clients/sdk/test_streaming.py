@@ -1,6 +1,6 @@
-"""Streaming bodies as the AWS SDK for Java v2 sends them, made by hand; and bodies that somebody tampered with.
+"""Hand-built streaming bodies as the AWS SDK for Java v2 sends them, and tampered ones.
 
-Every refusal stores nothing. The requests are good but for the one thing that each test changes.
+A refused request stores nothing. Each test changes one part of a valid request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.fixtures.server import RunningServer
 pytestmark = pytest.mark.integration
 
 BODY = bytes(range(256)) * 700
-"""175 KiB: three chunks of 64 KiB, past what lives in the metadata row."""
+"""175 KiB: three chunks of 64 KiB, larger than inline bodies."""
 
 CRC32 = {"x-amz-checksum-crc32": crc32_text(BODY)}
 KINDS = [SIGNED, SIGNED_TRAILER, UNSIGNED_TRAILER]
@@ -49,20 +49,20 @@ def signer(lakebed_server: RunningServer) -> Signer:
 
 
 def make(signer: Signer, url: str, kind: str, body: bytes = BODY, **options: Any) -> StreamingPut:
-    """As the SDK makes it: with a trailer where the kind has one."""
+    """A streaming put as the SDK sends it: with a trailer if the kind has one."""
     if kind != SIGNED:
         options.setdefault("trailer", {"x-amz-checksum-crc32": crc32_text(body)})
     return streaming_put(signer, url, body, kind, **options)
 
 
 def send(put: StreamingPut, body: StreamingBody | bytes | None = None, **headers: str) -> Answer:
-    """The request; with another body if one is given."""
+    """Send the request, optionally with another body."""
     body = put.body if body is None else body
     encoded = body.encode() if isinstance(body, StreamingBody) else body
     return fetch("PUT", put.url, headers={**put.headers, **headers}, body=encoded)
 
 
-# -- good ---------------------------------------------------------------------------------------------------------
+# -- valid ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +76,7 @@ def test_body_in_chunks_is_stored(signer: Signer, url: str, s3: Any, bucket: str
 
 
 @pytest.mark.parametrize("kind", [SIGNED_TRAILER, UNSIGNED_TRAILER])
-def test_checksum_of_the_trailer_is_kept(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
+def test_trailing_checksum_is_stored(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
     answer = send(make(signer, url, kind))
     assert answer.headers["x-amz-checksum-crc32"] == crc32_text(BODY)
     assert s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")["ChecksumCRC32"] == crc32_text(BODY)
@@ -85,15 +85,17 @@ def test_checksum_of_the_trailer_is_kept(signer: Signer, url: str, s3: Any, buck
     assert s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")["ChecksumSHA256"] == sha
 
 
-def test_other_codings_stay_with_the_object(signer: Signer, url: str, s3: Any, bucket: str) -> None:
+def test_other_content_codings_are_stored(signer: Signer, url: str, s3: Any, bucket: str) -> None:
     put = make(signer, url, SIGNED_TRAILER, headers={"content-encoding": "aws-chunked,gzip"})
     assert send(put).status == 200
     assert s3.head_object(Bucket=bucket, Key="k")["ContentEncoding"] == "gzip"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_chunks_may_come_in_http_chunks(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
-    """Without a Content-Length; the HTTP chunks cut the aws-chunks anywhere."""
+def test_aws_chunks_may_be_sent_with_chunked_transfer_encoding(
+    signer: Signer, url: str, s3: Any, bucket: str, kind: str
+) -> None:
+    """Without a Content-Length; HTTP chunk boundaries are independent of aws-chunked ones."""
     put = make(signer, url, kind)
     encoded = put.body.encode()
     pieces = [encoded[start : start + 10_007] for start in range(0, len(encoded), 10_007)]
@@ -103,8 +105,8 @@ def test_chunks_may_come_in_http_chunks(signer: Signer, url: str, s3: Any, bucke
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_part_of_an_upload_in_chunks(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
-    # Of a whole object's checksum, the server calculates those of the parts itself where they come without.
+def test_part_may_be_uploaded_in_chunks(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
+    # For a full-object checksum, the server calculates the missing checksums of parts.
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")[
         "UploadId"
     ]
@@ -126,7 +128,7 @@ BAD_TRAILER = (400, "MalformedTrailerError")
 
 
 def flip_payload(number: int) -> Change:
-    """One bit of a chunk's payload."""
+    """Flip one bit of a chunk's payload."""
 
     def change(body: StreamingBody) -> StreamingBody:
         frame = body.frames[number]
@@ -140,7 +142,7 @@ def sign_chunk(number: int, signature: str | None) -> Change:
 
 
 def keep_chunks(*numbers: int) -> Change:
-    """These chunks, in this order."""
+    """Send these chunks, in this order."""
     return lambda body: replace(body, frames=[body.frames[number] for number in numbers])
 
 
@@ -158,7 +160,7 @@ CHUNK_CHANGES: dict[str, tuple[Change, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("kind", [SIGNED, SIGNED_TRAILER])
 @pytest.mark.parametrize("change", CHUNK_CHANGES)
-def test_changed_chunk_is_refused_and_nothing_stored(
+def test_modified_chunk_is_refused_and_stores_nothing(
     signer: Signer, url: str, s3: Any, bucket: str, kind: str, change: str
 ) -> None:
     alter, refusal = CHUNK_CHANGES[change]
@@ -190,7 +192,7 @@ TRAILER_CHANGES: dict[str, tuple[Change, tuple[int, str]]] = {
 
 
 @pytest.mark.parametrize("change", TRAILER_CHANGES)
-def test_changed_trailer_is_refused_and_nothing_stored(
+def test_modified_trailer_is_refused_and_stores_nothing(
     signer: Signer, url: str, s3: Any, bucket: str, change: str
 ) -> None:
     alter, refusal = TRAILER_CHANGES[change]
@@ -202,13 +204,13 @@ def test_changed_trailer_is_refused_and_nothing_stored(
 
 @pytest.mark.parametrize("kind", [SIGNED_TRAILER, UNSIGNED_TRAILER])
 def test_trailer_with_a_wrong_checksum_is_refused(signer: Signer, url: str, s3: Any, bucket: str, kind: str) -> None:
-    """Rightly signed, where it is signed: it is the sum that is wrong."""
+    """The trailer signature is valid; only the checksum is wrong."""
     answer = send(make(signer, url, kind, trailer=OTHER_CRC))
     assert (answer.status, answer.code) == (400, "BadDigest")
     assert all_keys(s3, bucket) == []
 
 
-def test_unsigned_body_is_still_held_to_its_checksum(signer: Signer, url: str, s3: Any, bucket: str) -> None:
+def test_checksum_of_an_unsigned_body_is_verified(signer: Signer, url: str, s3: Any, bucket: str) -> None:
     put = make(signer, url, UNSIGNED_TRAILER)
     answer = send(put, flip_payload(1)(put.body))
     assert (answer.status, answer.code) == (400, "BadDigest")
@@ -255,7 +257,7 @@ def test_bytes_after_the_end_are_refused(signer: Signer, url: str, s3: Any, buck
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_connection_that_breaks_stores_nothing(
+def test_broken_connection_stores_nothing(
     lakebed_server: RunningServer, signer: Signer, url: str, s3: Any, bucket: str, kind: str, share: float
 ) -> None:
     put = make(signer, url, kind)
@@ -265,13 +267,15 @@ def test_connection_that_breaks_stores_nothing(
     with socket.create_connection(("127.0.0.1", lakebed_server.port), timeout=30) as connection:
         connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + encoded[: int(len(encoded) * share)])
         connection.shutdown(socket.SHUT_WR)
-        # Whatever the server still says, it is said before it lets go of the request.
+        # The server sends its response before it releases the request.
         while connection.recv(65_536):
             pass
     assert all_keys(s3, bucket) == []
 
 
-def test_seed_of_another_key_is_refused(lakebed_server: RunningServer, url: str, s3: Any, bucket: str) -> None:
+def test_seed_signature_of_another_key_is_refused(
+    lakebed_server: RunningServer, url: str, s3: Any, bucket: str
+) -> None:
     stranger = Signer(Keys(lakebed_server.access_key, "wrong"))
     answer = send(make(stranger, url, SIGNED_TRAILER))
     assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
@@ -285,7 +289,7 @@ def test_old_object_survives_a_tampered_replacement(signer: Signer, url: str, s3
     assert body_of(s3, bucket, "k") == b"old"
 
 
-def test_streaming_kind_that_is_not_served_says_so(signer: Signer, url: str, s3: Any, bucket: str) -> None:
+def test_unsupported_streaming_kind_is_refused(signer: Signer, url: str, s3: Any, bucket: str) -> None:
     headers = signer.headers(
         "PUT", url, "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", {"x-amz-decoded-content-length": "0"}
     )

@@ -1,4 +1,4 @@
-"""Tags of objects."""
+"""Object tagging."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_tags_are_put_read_and_deleted(s3: Any, bucket: str) -> None:
     assert _tags(s3, bucket) == {}
 
 
-def test_tags_come_with_the_upload(s3: Any, bucket: str) -> None:
+def test_tags_are_set_with_the_upload(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="a=1&b=two%20words&c=")
     assert _tags(s3, bucket) == {"a": "1", "b": "two words", "c": ""}
     upload = s3.create_multipart_upload(Bucket=bucket, Key="parts", Tagging="d=4")["UploadId"]
@@ -47,7 +47,7 @@ def test_copy_keeps_or_replaces_tags(s3: Any, bucket: str) -> None:
     assert _tags(s3, bucket, "replaced") == {"b": "2"}
 
 
-def test_versions_have_tags_of_their_own(s3: Any, bucket: str) -> None:
+def test_versions_have_separate_tags(s3: Any, bucket: str) -> None:
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="n=1")["VersionId"]
     s3.put_object(Bucket=bucket, Key="k", Body=b"2", Tagging="n=2")
@@ -65,7 +65,7 @@ def test_versions_have_tags_of_their_own(s3: Any, bucket: str) -> None:
     ],
     ids=["eleven", "long key", "long value", "same key twice"],
 )
-def test_tags_that_cannot_be_are_refused(s3: Any, bucket: str, tags: list[dict[str, str]], code: str) -> None:
+def test_invalid_tags_are_refused(s3: Any, bucket: str, tags: list[dict[str, str]], code: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="old=1")
     with refused(code, 400):
         s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})

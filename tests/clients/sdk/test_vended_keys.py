@@ -1,4 +1,4 @@
-"""Keys that the catalog hands out, in the hands of boto3: the table's files, and nothing else."""
+"""boto3 with vended credentials: access to the table's files, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table `ns.t` in a table bucket of its own, with a sibling `ns.t10` beside it."""
+    """A table `ns.t` in a new table bucket, next to a table `ns.t10`."""
 
     server: RunningServer
     bucket: str
     metadata: str
-    """The key of its current metadata."""
+    """The key of the current metadata file."""
 
     def credentials(self, user: User) -> dict[str, str]:
-        """What the catalog hands out to a user."""
+        """The configuration that the catalog vends to a user."""
         path = f"{self.bucket}/namespaces/ns/tables/t/credentials"
         answer = call(self.server, user.keys, "GET", path)
         (entry,) = answer["storage-credentials"]
@@ -46,7 +46,7 @@ class Table:
         return config
 
     def keys(self, user: User) -> Keys:
-        """The keys among it."""
+        """The vended credentials."""
         config = self.credentials(user)
         return Keys(config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"])
 
@@ -63,7 +63,7 @@ def call(server: RunningServer, keys: Keys, method: str, path: str, document: ob
 
 @pytest.fixture(scope="module")
 def engine(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may write tables, and has no rights in S3."""
+    """A user that may write tables, without S3 permissions."""
     return user_who_may(
         lakebed_server, tmp_path_factory.mktemp("engine"), "s3tables:GetTableData", "s3tables:PutTableData"
     )
@@ -71,7 +71,7 @@ def engine(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def analyst(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who may read tables, and has no rights in S3."""
+    """A user that may read tables, without S3 permissions."""
     return user_who_may(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:GetTableData")
 
 
@@ -131,7 +131,7 @@ def test_large_files_are_uploaded_in_parts(
 
 
 @pytest.mark.parametrize("key", ["home/t10/data/f", "loose/f", "home/t", "home/t-old/f", "f"])
-def test_nothing_outside_is_touched(
+def test_keys_outside_of_the_table_are_refused(
     connect: Connect, lakebed_server: RunningServer, s3: Any, table: Table, engine: User, key: str
 ) -> None:
     client = connect(lakebed_server, table.keys(engine))
@@ -162,7 +162,7 @@ def test_nothing_outside_is_touched(
     assert all_keys(s3, table.bucket) == before
 
 
-def test_part_is_not_copied_from_outside(
+def test_part_copy_from_outside_is_refused(
     connect: Connect, lakebed_server: RunningServer, table: Table, engine: User
 ) -> None:
     client = connect(lakebed_server, table.keys(engine))
@@ -175,7 +175,7 @@ def test_part_is_not_copied_from_outside(
 
 
 @pytest.mark.parametrize("prefix", ["", "home/", "home/t", "home/t10/", "loose/", "home/t1"])
-def test_only_the_tables_directory_is_listed(
+def test_listing_is_limited_to_the_directory_of_the_table(
     connect: Connect, lakebed_server: RunningServer, table: Table, engine: User, prefix: str
 ) -> None:
     client = connect(lakebed_server, table.keys(engine))
@@ -186,7 +186,7 @@ def test_only_the_tables_directory_is_listed(
         client.list_object_versions(Bucket=table.bucket, Prefix="home/t/")
 
 
-def test_nothing_of_buckets_is_changed(
+def test_bucket_operations_are_refused(
     connect: Connect, lakebed_server: RunningServer, table: Table, engine: User
 ) -> None:
     client = connect(lakebed_server, table.keys(engine))
@@ -201,7 +201,7 @@ def test_nothing_of_buckets_is_changed(
             action()
 
 
-def test_keys_of_a_reader_only_read(
+def test_credentials_of_a_reader_are_read_only(
     connect: Connect, lakebed_server: RunningServer, table: Table, analyst: User
 ) -> None:
     client = connect(lakebed_server, table.keys(analyst))
@@ -213,7 +213,7 @@ def test_keys_of_a_reader_only_read(
             action(**where)
 
 
-def test_session_made_of_vended_keys_has_their_limits(
+def test_session_of_vended_credentials_has_their_limits(
     connect: Connect, lakebed_server: RunningServer, table: Table, analyst: User
 ) -> None:
     sts = connect(lakebed_server, table.keys(analyst), service="sts")
@@ -235,11 +235,11 @@ def test_session_made_of_vended_keys_has_their_limits(
             client.put_object(Bucket=table.bucket, Key="home/t/data/f", Body=b"x")
 
 
-def test_keys_end_with_the_key_that_asked(
+def test_vended_credentials_end_with_the_access_key_that_requested_them(
     connect: Connect, lakebed_server: RunningServer, table: Table, tmp_path: Path
 ) -> None:
     guest = user_who_may(lakebed_server, tmp_path, "s3tables:GetTableData")
-    # Connections go to the workers in turn.
+    # Connections go to the workers round-robin.
     clients = [connect(lakebed_server, table.keys(guest)) for _ in range(2)]
     for client in clients:
         assert body_of(client, table.bucket, "home/t/data/f") == b"home/t/data/f"
@@ -249,10 +249,10 @@ def test_keys_end_with_the_key_that_asked(
             client.get_object(Bucket=table.bucket, Key="home/t/data/f")
 
 
-# -- the bucket, for everybody -----------------------------------------------------------------------------------------
+# -- access by the bucket ----------------------------------------------------------------------------------------------
 
 
-def test_rights_in_s3_do_not_open_tables(
+def test_s3_permissions_do_not_grant_access_to_tables(
     connect: Connect, lakebed_server: RunningServer, table: Table, tmp_path: Path
 ) -> None:
     client = connect(lakebed_server, user_who_may(lakebed_server, tmp_path, "s3:*").keys)
@@ -262,7 +262,7 @@ def test_rights_in_s3_do_not_open_tables(
             action(Bucket=table.bucket, Key="home/t/data/f")
 
 
-def test_canned_policies_open_tables_as_they_open_buckets(
+def test_canned_policies_apply_to_tables_and_buckets(
     connect: Connect, lakebed_server: RunningServer, table: Table, reader: User, writer: User
 ) -> None:
     key = "home/t/data/canned"
@@ -274,7 +274,7 @@ def test_canned_policies_open_tables_as_they_open_buckets(
             action(Bucket=table.bucket, Key=key)
 
 
-def test_public_bucket_has_private_tables(
+def test_tables_in_a_public_bucket_are_private(
     connect: Connect, lakebed_server: RunningServer, s3: Any, table: Table
 ) -> None:
     statement = {
@@ -284,13 +284,13 @@ def test_public_bucket_has_private_tables(
         "Resource": f"arn:aws:s3:::{table.bucket}/*",
     }
     s3.put_bucket_policy(Bucket=table.bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
-    anybody = connect(lakebed_server, ANONYMOUS)
-    assert body_of(anybody, table.bucket, "loose/f") == b"loose/f"
+    anonymous = connect(lakebed_server, ANONYMOUS)
+    assert body_of(anonymous, table.bucket, "loose/f") == b"loose/f"
     with refused("AccessDenied", 403):
-        anybody.get_object(Bucket=table.bucket, Key="home/t/data/f")
+        anonymous.get_object(Bucket=table.bucket, Key="home/t/data/f")
 
 
-def test_current_metadata_and_the_reserved_directory_are_not_written(
+def test_current_metadata_and_the_reserved_directory_are_read_only(
     connect: Connect, lakebed_server: RunningServer, s3: Any, table: Table, engine: User
 ) -> None:
     for client in (s3, connect(lakebed_server, table.keys(engine))):

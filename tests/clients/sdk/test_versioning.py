@@ -26,7 +26,7 @@ def _put(s3: Any, bucket: str, key: str, body: bytes) -> str:
     return version
 
 
-def test_state_is_read_back(s3: Any, bucket: str) -> None:
+def test_versioning_state_reads_back(s3: Any, bucket: str) -> None:
     assert "Status" not in s3.get_bucket_versioning(Bucket=bucket)
     for status in ("Enabled", "Suspended"):
         _set_versioning(s3, bucket, status)
@@ -41,7 +41,7 @@ def test_every_version_stays_readable(s3: Any, versioned: str) -> None:
     assert s3.head_object(Bucket=versioned, Key="k", VersionId=first)["ContentLength"] == 5
 
 
-def test_delete_hides_the_object_under_a_marker(s3: Any, versioned: str) -> None:
+def test_delete_hides_the_object_with_a_delete_marker(s3: Any, versioned: str) -> None:
     version = _put(s3, versioned, "k", b"hidden")
     deleted = s3.delete_object(Bucket=versioned, Key="k")
     assert deleted["DeleteMarker"] is True
@@ -56,7 +56,7 @@ def test_delete_hides_the_object_under_a_marker(s3: Any, versioned: str) -> None
         s3.get_object(Bucket=versioned, Key="k", VersionId=deleted["VersionId"])
 
 
-def test_removing_the_marker_restores_the_object(s3: Any, versioned: str) -> None:
+def test_removing_the_delete_marker_restores_the_object(s3: Any, versioned: str) -> None:
     _put(s3, versioned, "k", b"restored")
     marker = s3.delete_object(Bucket=versioned, Key="k")["VersionId"]
     removed = s3.delete_object(Bucket=versioned, Key="k", VersionId=marker)
@@ -64,7 +64,7 @@ def test_removing_the_marker_restores_the_object(s3: Any, versioned: str) -> Non
     assert body_of(s3, versioned, "k") == b"restored"
 
 
-def test_removing_the_newest_version_uncovers_the_one_before(s3: Any, versioned: str) -> None:
+def test_removing_the_newest_version_restores_the_previous_one(s3: Any, versioned: str) -> None:
     first, second = _put(s3, versioned, "k", b"first"), _put(s3, versioned, "k", b"second")
     assert s3.delete_object(Bucket=versioned, Key="k", VersionId=second)["VersionId"] == second
     assert body_of(s3, versioned, "k") == b"first"
@@ -85,7 +85,7 @@ def test_listing_shows_versions_and_markers_newest_first(s3: Any, versioned: str
     assert markers == [("a", marker, False)]
 
 
-def test_pages_of_versions_make_the_whole(s3: Any, versioned: str) -> None:
+def test_pages_of_versions_are_complete(s3: Any, versioned: str) -> None:
     put = [(key, _put(s3, versioned, key, b"")) for key in ("a", "a", "a", "b/1", "b/2", "c")]
     pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=versioned, PaginationConfig={"PageSize": 2}))
     assert len(pages) == 3
@@ -97,7 +97,7 @@ def test_pages_of_versions_make_the_whole(s3: Any, versioned: str) -> None:
     assert {item["Key"] for item in folded["Versions"]} == {"a", "c"}
 
 
-def test_object_from_before_versioning_is_the_null_version(s3: Any, bucket: str) -> None:
+def test_object_older_than_versioning_is_the_null_version(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
     _set_versioning(s3, bucket, "Enabled")
     _put(s3, bucket, "k", b"after")
@@ -116,7 +116,7 @@ def test_suspended_bucket_replaces_only_the_null_version(s3: Any, versioned: str
     assert (deleted["DeleteMarker"], deleted["VersionId"]) == (True, "null")
 
 
-def test_old_version_is_copied_forward(s3: Any, versioned: str) -> None:
+def test_old_version_can_be_copied_over_the_current_one(s3: Any, versioned: str) -> None:
     first = _put(s3, versioned, "k", b"first")
     _put(s3, versioned, "k", b"second")
     copied = s3.copy_object(Bucket=versioned, Key="k", CopySource={"Bucket": versioned, "Key": "k", "VersionId": first})
@@ -125,8 +125,8 @@ def test_old_version_is_copied_forward(s3: Any, versioned: str) -> None:
 
 
 def test_versioned_bucket_with_only_markers_is_not_empty(s3: Any, versioned: str) -> None:
-    marker = s3.delete_object(Bucket=versioned, Key="never put")["VersionId"]
+    marker = s3.delete_object(Bucket=versioned, Key="absent")["VersionId"]
     with refused("BucketNotEmpty", 409):
         s3.delete_bucket(Bucket=versioned)
-    s3.delete_object(Bucket=versioned, Key="never put", VersionId=marker)
+    s3.delete_object(Bucket=versioned, Key="absent", VersionId=marker)
     s3.delete_bucket(Bucket=versioned)

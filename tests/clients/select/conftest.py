@@ -1,4 +1,4 @@
-"""Selects through real clients: how boto3 asks, and what the server counts."""
+"""Fixtures of the select tests: a boto3 client for selects, and the server's metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EventStreamError
 
 from tests.fixtures.server import RunningServer
 
-Serialization = Mapping[str, Any]  # Any: as SDKs have it
+Serialization = Mapping[str, Any]  # Any: as in SDKs
 
 CSV: Serialization = {"CSV": {}}
 NAMED_CSV: Serialization = {"CSV": {"FileHeaderInfo": "USE"}}
@@ -24,13 +24,13 @@ PARQUET: Serialization = {"Parquet": {}}
 
 @dataclass
 class Selected:
-    """What a select came to."""
+    """The result of a select."""
 
     records: bytes = b""
     events: list[str] = field(default_factory=list)
-    """By name, in order."""
+    """The event names, in order."""
     sizes: list[int] = field(default_factory=list)
-    """Of the records of each message."""
+    """The size of each Records message."""
     progress: list[dict[str, int]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -40,19 +40,19 @@ class Selected:
         return self.records.decode()
 
 
-class Asking:
-    """Selects by boto3 on objects of one bucket."""
+class SelectClient:
+    """Runs selects with boto3 on objects of one bucket."""
 
     def __init__(self, s3: Any, bucket: str) -> None:  # Any: a boto3 client
         self.s3 = s3
         self.bucket = bucket
 
-    def put(self, key: str, body: bytes, **more: Any) -> None:  # Any: whatever boto3 takes
+    def put(self, key: str, body: bytes, **more: Any) -> None:  # Any: parameters of boto3
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, **more)
 
     def open(
         self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any
-    ) -> Any:  # Any: an answer of boto3
+    ) -> Any:  # Any: a response of boto3
         return self.s3.select_object_content(
             Bucket=self.bucket,
             Key=key,
@@ -63,12 +63,12 @@ class Asking:
             **more,
         )
 
-    def ask(
+    def select(
         self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any
     ) -> Selected:
         answer = self.open(key, sql, source, target, **more)
         found = Selected(headers=answer["ResponseMetadata"]["HTTPHeaders"])
-        # Also when it ends with a failure: its connection is in no state for anybody else, and nobody else closes it.
+        # Also after a failure: the connection cannot be reused, and boto3 does not close it.
         with closing(answer["Payload"]) as events:
             for event in events:
                 ((name, content),) = event.items()
@@ -83,21 +83,21 @@ class Asking:
         return found
 
     def refusal(self, key: str, sql: str, source: Serialization = CSV, target: Serialization = CSV, **more: Any) -> str:
-        """The status and code that a select is refused with before its first byte."""
+        """Status and error code of a select that is refused before the first byte of its response."""
         with pytest.raises(ClientError) as caught:
-            self.ask(key, sql, source, target, **more)
+            self.select(key, sql, source, target, **more)
         assert not isinstance(caught.value, EventStreamError)
         answer = caught.value.response
         return f"{answer['ResponseMetadata']['HTTPStatusCode']} {answer['Error']['Code']}"
 
 
 @pytest.fixture
-def asking(s3: Any, bucket: str) -> Asking:  # Any: a boto3 client
-    return Asking(s3, bucket)
+def select_client(s3: Any, bucket: str) -> SelectClient:  # Any: a boto3 client
+    return SelectClient(s3, bucket)
 
 
 def counted(server: RunningServer, line: str) -> float:
-    """What the server's metrics say, 0 for what they do not tell of."""
+    """The value of a sample in the server's metrics, or 0."""
     with urllib.request.urlopen(f"{server.endpoint}/metrics", timeout=30) as answer:
         lines: list[str] = answer.read().decode().splitlines()
     return next((float(found.rpartition(" ")[2]) for found in lines if found.startswith(f"{line} ")), 0.0)

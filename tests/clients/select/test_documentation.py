@@ -14,7 +14,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "select.md").read_text()
 
 
 @pytest.mark.integration
-def test_the_example_runs(
+def test_select_example_of_the_documentation_runs(
     s3: Any,  # Any: a boto3 client
     bucket: str,
     lakebed_server: RunningServer,

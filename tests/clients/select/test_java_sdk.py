@@ -1,4 +1,4 @@
-"""The AWS SDK for Java on a running server: its decoder has room for 128 KiB a message, and asks for an end."""
+"""The AWS SDK for Java on a running server: its decoder limits messages to 128 KiB and requires an End event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fixtures.compatibility_kit import find_or_install_compiler
 from tests.fixtures.maven import fetched_jars
 from tests.fixtures.server import RunningServer
 
-from .conftest import Asking
+from .conftest import SelectClient
 
 pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
@@ -25,8 +25,8 @@ Run = Callable[[str, str], "subprocess.CompletedProcess[bytes]"]
 
 
 @pytest.fixture
-def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
-    """Select from an object of the bucket."""
+def run(select_client: SelectClient, lakebed_server: RunningServer, tmp_path: Path) -> Run:
+    """Run a select on an object of the bucket."""
     jars = fetched_jars(
         f"aws-java-sdk-s3-{VERSION}", "the AWS SDK for Java", _SOURCES / "pom.xml", f"-Dsdk.version={VERSION}"
     )
@@ -42,7 +42,7 @@ def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
     }
 
     def select(key: str, sql: str) -> subprocess.CompletedProcess[bytes]:
-        words = ["-cp", class_path, "Select", lakebed_server.endpoint, asking.bucket, key, sql]
+        words = ["-cp", class_path, "Select", lakebed_server.endpoint, select_client.bucket, key, sql]
         options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         return subprocess.run(
             [java / "bin" / "java", *options, *words], env=environment, capture_output=True, timeout=300, check=False
@@ -51,9 +51,9 @@ def run(asking: Asking, lakebed_server: RunningServer, tmp_path: Path) -> Run:
     return select
 
 
-def test_the_decoder_takes_every_message_and_sees_the_end(asking: Asking, run: Run) -> None:
+def test_decoder_accepts_every_message_and_the_end_event(select_client: SelectClient, run: Run) -> None:
     body = b"".join(b"%06d,%s\n" % (number, b"y" * 90) for number in range(40_000))
-    asking.put("big.csv", body)
+    select_client.put("big.csv", body)
     done = run("big.csv", "SELECT * FROM S3Object")
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout == body
@@ -61,8 +61,8 @@ def test_the_decoder_takes_every_message_and_sees_the_end(asking: Asking, run: R
     assert b"scanned %d" % len(body) in done.stderr
 
 
-def test_a_failure_under_way_is_an_error_of_the_sdk(asking: Asking, run: Run) -> None:
-    asking.put("late.csv", b"".join(b"%d\n" % number for number in range(300_000)) + b"oops\n")
+def test_failure_after_the_first_byte_is_an_sdk_error(select_client: SelectClient, run: Run) -> None:
+    select_client.put("late.csv", b"".join(b"%d\n" % number for number in range(300_000)) + b"oops\n")
     done = run("late.csv", "SELECT CAST(s._1 AS INT) FROM S3Object s")
     assert done.returncode != 0
     assert b"CastFailed" in done.stderr

@@ -1,4 +1,4 @@
-"""minio-py's select_object_content on a running server: it checks both checksums of every message itself."""
+"""minio-py's select_object_content on a running server. It verifies both checksums of every message."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def put(minio: Minio, bucket: str, key: str, body: bytes) -> None:
 
 
 def read(minio: Minio, bucket: str, key: str, request: SelectRequest) -> tuple[bytes, int]:
-    """The records, and how many bytes were scanned."""
+    """The records, and the number of scanned bytes."""
     with minio.select_object_content(bucket, key, request) as result:
         found = b"".join(result.stream())
         stats = result.stats()
@@ -48,7 +48,7 @@ def read(minio: Minio, bucket: str, key: str, request: SelectRequest) -> tuple[b
     return found, int(stats.bytes_scanned or -1)
 
 
-def test_csv_with_names(minio: Minio, bucket: str) -> None:
+def test_csv_with_column_names(minio: Minio, bucket: str) -> None:
     put(minio, bucket, "p.csv", PEOPLE)
     request = SelectRequest(
         "SELECT s.name FROM S3Object s WHERE CAST(s.age AS INT) > 30",
@@ -68,13 +68,13 @@ def test_json_lines(minio: Minio, bucket: str) -> None:
     assert json.loads(found) == {"a": 2}
 
 
-def test_a_range_of_the_object(minio: Minio, bucket: str) -> None:
+def test_scan_range_of_an_object(minio: Minio, bucket: str) -> None:
     put(minio, bucket, "n.csv", b"1\n2\n3\n4\n")
     request = SelectRequest(
         "SELECT * FROM S3Object",
         CSVInputSerialization(),
         CSVOutputSerialization(),
-        # As text: it writes them into its XML as they are, which has no numbers.
+        # As text: minio-py inserts the values into its XML unconverted.
         scan_start_range="2",  # type: ignore[arg-type]
         scan_end_range="5",  # type: ignore[arg-type]
     )
@@ -82,14 +82,14 @@ def test_a_range_of_the_object(minio: Minio, bucket: str) -> None:
     assert found == b"2\n3\n"
 
 
-def test_many_messages(minio: Minio, bucket: str) -> None:
+def test_results_of_many_messages(minio: Minio, bucket: str) -> None:
     body = b"".join(b"%06d,%s\n" % (number, b"y" * 90) for number in range(20_000))
     put(minio, bucket, "big.csv", body)
     request = SelectRequest("SELECT * FROM S3Object", CSVInputSerialization(), CSVOutputSerialization())
     assert read(minio, bucket, "big.csv", request) == (body, len(body))
 
 
-def test_refusals_and_failures_under_way(minio: Minio, bucket: str) -> None:
+def test_refused_and_failed_selects(minio: Minio, bucket: str) -> None:
     put(minio, bucket, "p.csv", PEOPLE)
     request = SelectRequest("SELECT * FROM elsewhere", CSVInputSerialization(), CSVOutputSerialization())
     with pytest.raises(S3Error) as refused:

@@ -1,4 +1,4 @@
-"""What is expected of Iceberg's REST Compatibility Kit: all of its tests pass, but for those that are listed."""
+"""Expected results of Iceberg's REST Compatibility Kit: all of its tests pass except those listed here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 from tests.fixtures.compatibility_kit import VERSION
 
 TESTS: Final = 157
-"""How many it has, each value of a test's parameter counted by itself."""
+"""The number of tests, with each parameter value counted separately."""
 
-FILES_NOBODY_WROTE: Final = (
+UNWRITTEN_FILES: Final = (
     "TestTables.dropAfterRenameDoesntCorruptTable()",
     "TestTables.testAppend()",
     "TestTables.testCatalogWithCustomMetricsReporter()",
@@ -42,26 +42,24 @@ FILES_NOBODY_WROTE: Final = (
     "TestTables.testReplaceTableKeepsSnapshotLog()",
     "TestTables.testReplaceTransaction()",
 )
-"""Tests that append files which are not there, at paths that are of no table.
+"""Tests that append files that do not exist, at paths outside of the table's directories.
 
-Such a commit is rejected: a table's files are in its own directories
-(`catalog/validation/directory_scope.py`), and they exist when they become visible. With the files in place, each of the
-tests must pass.
+Such commits are rejected (`catalog/validation/directory_scope.py`). With the files in place, these tests must pass.
 """
 
 CANNOT_PASS: Final[Mapping[str, tuple[str, ...]]] = {
-    "the test moves a metadata file aside on the local disk, and there is none: the file is an object": (
+    "the test moves a metadata file on the local disk, but metadata files are objects": (
         "TestTables.testLoadTableWithMissingMetadataFile(Path)",
     ),
 }
-"""Tests that fail either way, by the reason."""
+"""Tests that fail even with the files in place, by reason."""
 
 SWITCHED_OFF: Final[Mapping[str, tuple[str, ...]]] = {
-    "names hold no slash, because what stands before a server may take an escaped one for a part of the path": (
+    "names have no slash, because proxies may decode an escaped slash into a path separator": (
         "TestTables.testNamespaceWithSlash()",
         "TestTables.testTableNameWithSlash()",
     ),
-    "tables and views are in namespaces, which have at least one level": (
+    "tables and views are in namespaces with at least one level": (
         "TestTables.createAndDropEmptyNamespace()",
         "TestTables.listNamespacesWithEmptyNamespace()",
         "TestTables.listTablesInEmptyNamespace()",
@@ -69,7 +67,7 @@ SWITCHED_OFF: Final[Mapping[str, tuple[str, ...]]] = {
         "TestViews.listViewsInEmptyNamespace()",
     ),
 }
-"""Tests of what the catalog does not claim, by the reason. The switches are in `lakebed/kit`."""
+"""Tests of capabilities that the catalog does not declare, by reason. The switches are in `lakebed/kit`."""
 
 
 def names(group: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -78,23 +76,22 @@ def names(group: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def section() -> list[str]:
-    """The lines of a page that say how the catalog does."""
-    absent, failed, off = len(FILES_NOBODY_WROTE), len(names(CANNOT_PASS)), len(names(SWITCHED_OFF))
+    """The lines of the section about the catalog in docs/conformance.md."""
+    absent, failed, off = len(UNWRITTEN_FILES), len(names(CANNOT_PASS)), len(names(SWITCHED_OFF))
     return [
         "## The Iceberg catalog",
         "",
         f"The tests of tables and views in Iceberg's own REST Compatibility Kit, version {VERSION}, are run against",
-        "the catalog by `pytest -m heavy tests/clients/iceberg/test_compatibility_kit.py`, which fails when a test",
-        "does otherwise than is said here. The class by which the kit connects is not published. One of ours signs",
-        "requests, and names places in the bucket where the kit would name some on a local disk.",
+        "the catalog by `pytest -m heavy tests/clients/iceberg/test_compatibility_kit.py`, which fails when a result",
+        "differs from this page. The kit's connection class is not published; a replacement signs requests and uses",
+        "locations in the bucket in place of the local disk.",
         "",
-        f"Of {TESTS} tests, {TESTS - absent - failed - off} pass as they are, {off} are switched off and"
-        f" {absent + failed} fail. {absent} of these append files that nobody",
-        "has written, at paths that are of no table, and Lakebed takes no such commit. All tests are run again with",
-        "the files in place, each in the directory of its table:"
-        f" then {TESTS - failed - off} pass, {off} are switched off and {failed} fails.",
+        f"Of {TESTS} tests, {TESTS - absent - failed - off} pass unchanged, {off} are switched off and"
+        f" {absent + failed} fail. {absent} of these append files that do not",
+        "exist, at paths outside of the table, and Lakebed rejects such commits. A second run puts the files into the",
+        f"directories of their tables: then {TESTS - failed - off} pass, {off} are switched off and {failed} fails.",
         "",
-        *_listed({"fail unless their files are in place": FILES_NOBODY_WROTE}),
+        *_listed({"these tests fail unless their files are in place": UNWRITTEN_FILES}),
         *_listed(CANNOT_PASS),
         *_listed(SWITCHED_OFF),
     ]

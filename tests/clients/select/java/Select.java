@@ -13,7 +13,7 @@ import com.amazonaws.services.s3.model.SelectObjectContentEventVisitor;
 import com.amazonaws.services.s3.model.SelectObjectContentRequest;
 import java.io.InputStream;
 
-/** Selects by the AWS SDK for Java: records go to stdout, what else is told to stderr. */
+/** Runs a select with the AWS SDK for Java: records go to stdout, other events to stderr. */
 public class Select {
   public static void main(String[] words) throws Exception {
     AmazonS3 s3 =

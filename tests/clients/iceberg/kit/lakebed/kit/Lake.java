@@ -18,7 +18,7 @@ final class Lake {
 
   private Lake() {}
 
-  /** A client of it, with the settings in the file that the environment names, and these. */
+  /** A client of the bucket, with the settings of the file named by the environment, and these. */
   static RESTCatalog connect(String name, Map<String, String> more) {
     Map<String, String> settings = new HashMap<>(settings());
     settings.putAll(more);
@@ -27,17 +27,17 @@ final class Lake {
     return catalog;
   }
 
-  /** A place in it. */
+  /** A location in the bucket. */
   static String location(String... path) {
-    return String.format("s3://%s/asked-for/%s", settings().get("warehouse"), String.join("/", path));
+    return String.format("s3://%s/requested/%s", settings().get("warehouse"), String.join("/", path));
   }
 
-  /** Whether the files that are appended to tables are put in place first. */
+  /** Whether appended files are created first. */
   static boolean placesFiles() {
     return Boolean.parseBoolean(settings().get(PLACES_FILES));
   }
 
-  /** Drops all tables, views and namespaces: tests make them by fixed names, and do not clean up. */
+  /** Drops all tables, views and namespaces: tests use fixed names and do not clean up. */
   static void empty(RESTCatalog catalog) {
     catalog.listNamespaces().forEach(namespace -> drop(catalog, namespace));
   }

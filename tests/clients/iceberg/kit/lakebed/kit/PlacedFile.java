@@ -9,16 +9,16 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.InputFile;
 
-/** Has a file be where a table may have it. */
+/** Creates a data file in the directory of its table. */
 final class PlacedFile {
   private static final String PATH = "file_path";
 
   private PlacedFile() {}
 
   /**
-   * Gives the file a path in the table's directory, and writes as many bytes there as it is said to have.
+   * Sets the file's path to the table's directory and writes a file of the stated size existing.
    *
-   * <p>The very same object is changed, so that whoever asks a table for its files finds this one's path.
+   * <p>Changes the given object, so that later reads of the table's files have the new path.
    */
   static void in(Table table, DataFile file) {
     String path = file.location();
@@ -26,8 +26,8 @@ final class PlacedFile {
     IndexedRecord fields = (IndexedRecord) file;
     fields.put(fields.getSchema().getField(PATH).pos(), placed);
     FileIO io = table.io();
-    InputFile there = io.newInputFile(placed);
-    if (there.exists() && there.getLength() == file.fileSizeInBytes()) {
+    InputFile existing = io.newInputFile(placed);
+    if (existing.exists() && existing.getLength() == file.fileSizeInBytes()) {
       return;
     }
     try (OutputStream stream = io.newOutputFile(placed).createOrOverwrite()) {

@@ -14,19 +14,19 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.rest.RESTCatalog;
 
 /**
- * A catalog through which files that are appended to a table are there, and in its directory, if that is asked for.
+ * A catalog that creates appended files in the directory of their table, if so configured.
  *
- * <p>The kit appends files that it has never written, by paths that belong to no table. Lakebed takes neither. Everything
- * but such an append is passed on as it is.
+ * <p>The kit appends files that do not exist, at paths outside of the table. Lakebed rejects both. Every other call is
+ * forwarded unchanged.
  */
 interface PlacingCatalog extends Catalog, SupportsNamespaces, Closeable {
 
   static PlacingCatalog of(RESTCatalog catalog) {
-    return standIn(PlacingCatalog.class, catalog, null);
+    return proxy(PlacingCatalog.class, catalog, null);
   }
 
-  /** A table that has its appends find their files. */
-  @SuppressWarnings("serial") // nobody sends it anywhere
+  /** A table whose appends create their files. */
+  @SuppressWarnings("serial") // never serialized
   final class PlacingTable extends BaseTable {
     PlacingTable(BaseTable table) {
       super(table.operations(), table.name(), table.reporter());
@@ -34,23 +34,23 @@ interface PlacingCatalog extends Catalog, SupportsNamespaces, Closeable {
 
     @Override
     public AppendFiles newAppend() {
-      return standIn(AppendFiles.class, super.newAppend(), this);
+      return proxy(AppendFiles.class, super.newAppend(), this);
     }
 
     @Override
     public AppendFiles newFastAppend() {
-      return standIn(AppendFiles.class, super.newFastAppend(), this);
+      return proxy(AppendFiles.class, super.newFastAppend(), this);
     }
 
     @Override
     public Transaction newTransaction() {
-      return standIn(Transaction.class, super.newTransaction(), null);
+      return proxy(Transaction.class, super.newTransaction(), null);
     }
   }
 
-  /** Something that passes all calls on to another, and answers with stand-ins where appends may follow. */
-  private static <T> T standIn(Class<T> kind, Object real, Table home) {
-    InvocationHandler passOn =
+  /** A proxy that forwards all calls and returns proxies from which appends can follow. */
+  private static <T> T proxy(Class<T> kind, Object real, Table home) {
+    InvocationHandler forward =
         (self, method, arguments) -> {
           boolean appends = real instanceof AppendFiles && method.getName().equals("appendFile");
           if (appends && Lake.placesFiles()) {
@@ -62,20 +62,20 @@ interface PlacingCatalog extends Catalog, SupportsNamespaces, Closeable {
           } catch (InvocationTargetException failed) {
             throw failed.getCause();
           }
-          return answer == real ? self : standInIfNeeded(answer, real);
+          return answer == real ? self : proxyIfNeeded(answer, real);
         };
-    return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, passOn));
+    return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, forward));
   }
 
-  private static Object standInIfNeeded(Object answer, Object giver) {
+  private static Object proxyIfNeeded(Object answer, Object giver) {
     if (answer != null && answer.getClass() == BaseTable.class) {
       return new PlacingTable((BaseTable) answer);
     } else if (answer instanceof Catalog.TableBuilder) {
-      return standIn(Catalog.TableBuilder.class, answer, null);
+      return proxy(Catalog.TableBuilder.class, answer, null);
     } else if (answer instanceof Transaction) {
-      return standIn(Transaction.class, answer, null);
+      return proxy(Transaction.class, answer, null);
     } else if (answer instanceof AppendFiles && giver instanceof Transaction) {
-      return standIn(AppendFiles.class, answer, ((Transaction) giver).table());
+      return proxy(AppendFiles.class, answer, ((Transaction) giver).table());
     }
     return answer;
   }

@@ -38,7 +38,7 @@ class TestTables extends CatalogTests<PlacingCatalog> {
     return PlacingCatalog.of(Lake.connect(name, more));
   }
 
-  /** The kit's own place is on a local disk. */
+  /** The kit's default location is on a local disk. */
   @Override
   protected String baseTableLocation(TableIdentifier name) {
     return Lake.location(name.namespace().toString(), name.name());
@@ -64,7 +64,7 @@ class TestTables extends CatalogTests<PlacingCatalog> {
     return true;
   }
 
-  /** Names hold no slash: what stands before the server may take an escaped one for a part of the path. */
+  /** Names have no slash: proxies may decode an escaped slash into a path separator. */
   @Override
   protected boolean supportsNamesWithSlashes() {
     return false;

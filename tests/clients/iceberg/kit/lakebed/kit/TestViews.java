@@ -38,7 +38,7 @@ class TestViews extends ViewCatalogTests<RESTCatalog> {
     return connection;
   }
 
-  /** The kit's own place is on a local disk. */
+  /** The kit's default location is on a local disk. */
   @Override
   protected String viewLocation(String... path) {
     return Lake.location(path);
