@@ -1,4 +1,4 @@
-"""Builds the C of the package where there is a compiler; the package works without (ADR 11, ADR 26, ADR 36)."""
+"""Builds the package's C files if there is a compiler; the package works without them (ADR 11, ADR 26, ADR 36)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Library(NamedTuple):
-    """One file of C, and what is made of it."""
+    """One C file and its library."""
 
     source: str
     built: str
     without: str
-    """What a server does where it is not there."""
+    """What a server does without the library."""
 
 
 MD5_LANES: Final = Library(
@@ -40,11 +40,11 @@ KV_RECORDS: Final = Library(
 LIBRARIES: Final = (MD5_LANES, JSON_LINES, KV_RECORDS)
 
 FLAGS: Final = ("-O2", "-fPIC", "-shared", "-pthread", "-fno-tree-reassoc")
-"""The last one: the order of additions in the source is the one that waits least."""
+"""-fno-tree-reassoc: the order of additions in the source has the shortest dependency chain."""
 
 
 def find_compiler() -> list[str] | None:
-    """The C compiler to call: that of the environment variable CC, or the usual names."""
+    """The C compiler: the environment variable CC, or the usual names."""
     named = os.environ.get("CC")
     if named is not None:
         return shlex.split(named) or None
@@ -53,7 +53,7 @@ def find_compiler() -> list[str] | None:
 
 
 def compile_library(compiler: list[str], source: Path, library: Path) -> str | None:
-    """Make the library; why that did not work, or None."""
+    """Compile the library; the error, or None."""
     unfinished = library.with_suffix(f".{os.getpid()}")
     command = [*compiler, *FLAGS, "-o", str(unfinished), str(source)]
     try:
@@ -63,18 +63,18 @@ def compile_library(compiler: list[str], source: Path, library: Path) -> str | N
     if done.returncode != 0:
         unfinished.unlink(missing_ok=True)
         return done.stderr
-    # In one step: a process that has the old one open goes on with it.
+    # Atomic: a process that has loaded the old library keeps it.
     unfinished.replace(library)
     return None
 
 
-class CBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
+class CBuildHook(BuildHookInterface[Any]):  # Any: no configuration class
     """Adds the libraries to a wheel, or to the folders that an editable installation uses."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # Any: the interface's own
-        """Build; without a compiler, say so and go on."""
+        """Build the libraries; without a compiler, warn and continue."""
         if self.target_name != "wheel":
             return
         compiler = find_compiler()
@@ -86,6 +86,6 @@ class CBuildHook(BuildHookInterface[Any]):  # Any: no settings of our own
                 self.app.display_warning(f"{library.without}: {failure}")
                 continue
             build_data["artifacts"].append(f"/{library.built}")
-            # For this machine's kind, and every Python: the libraries know nothing of it.
+            # Platform-specific, but for every Python: the libraries do not use its C API.
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
