@@ -1,7 +1,7 @@
-"""One client of the kill test: writes its own keys in every way there is, and knows what it was promised.
+"""A client of the kill test: writes its own keys with all S3 operations, and records what the server acknowledged.
 
-It asks one thing at a time. When an answer does not come it looks, on a new connection, what became of the request, and
-goes on; what is neither the old state nor the new one is a finding.
+It sends one request at a time. If a response is lost, it checks the outcome of the request on a new connection. A state
+that is neither the old nor the new one is a finding.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _BROKEN: Final = (ConnectionError, TimeoutError, OSError)
 
 
 class Refused(ConnectionError):
-    """The server said that it cannot now. Whether it did all the same is found out as if it had not answered."""
+    """The server refused a request for now. Its outcome is checked as after a lost response."""
 
 
 class Finding(Exception):
-    """The server broke a promise: `lost` what it acknowledged, or shows something by `half`, or answers `wrong`."""
+    """The server broke a guarantee: `lost` an acknowledged write, shows a `half` write, or responds `wrong`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -55,10 +55,10 @@ class Finding(Exception):
 
 
 class Client:
-    """Writes and checks. `work` and `audit` each use a connection of their own."""
+    """Writes and checks. `work` and `audit` use separate connections."""
 
     def __init__(self, name: str, random: Random, *, may_refuse: bool = False) -> None:
-        """`may_refuse`: the server may answer that it has no space, or cannot be used now."""
+        """`may_refuse`: the server can respond that it has no space or is unavailable."""
         self.name = name
         self.refused = 0
         self._may_refuse = may_refuse
@@ -71,7 +71,7 @@ class Client:
         self._upload: Upload | None = None
         self._connection: Connection | None = None
         self._signer = Signer("")
-        self._acts: Sequence[tuple[int, Callable[[], None]]] = (
+        self._actions: Sequence[tuple[int, Callable[[], None]]] = (
             (26, self._put_small),
             (16, self._put_large),
             (10, self._delete),
@@ -81,28 +81,28 @@ class Client:
             (6, self._delete_into_marker),
             (6, self._delete_version),
             (5, self._read),
-            (18, self._go_on_with_upload),
+            (18, self._continue_upload),
         )
 
     def work(self, server: RunningServer, stop: threading.Event) -> None:
-        """Write until told to stop or until the server is gone. Raises Finding."""
-        weights, acts = zip(*self._acts, strict=True)
+        """Write until `stop` is set or the server is gone. Raises Finding."""
+        weights, actions = zip(*self._actions, strict=True)
         while not stop.is_set():
             try:
                 if self._connection is None:
                     self._connect(server)
                     self._resolve()
-                self._random.choices(acts, weights)[0]()
+                self._random.choices(actions, weights)[0]()
             except ConnectionRefusedError:
-                self._hang_up()
+                self._disconnect()
                 return
             except _BROKEN:
-                # A worker died, or all of them: the next connection tells.
-                self._hang_up()
-        self._hang_up()
+                # One worker or all of them died: the next connection shows which.
+                self._disconnect()
+        self._disconnect()
 
     def audit(self, server: RunningServer, *, everything: bool = False) -> None:
-        """Find out what became of the request under way, then compare what is there with what was promised."""
+        """Resolve the pending request, then compare the stored state with the acknowledged one."""
         self._connect(server)
         try:
             self._resolve()
@@ -110,22 +110,22 @@ class Client:
             self._audit_versions(everything=everything)
             self.ledger.touched.clear()
         except _BROKEN as error:
-            raise Finding("half", f"an answer broke off while nobody was killed: {error!r}") from error
+            raise Finding("half", f"a response broke off without a kill: {error!r}") from error
         finally:
-            self._hang_up()
+            self._disconnect()
 
-    # -- asking ---------------------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------------
 
     def _connect(self, server: RunningServer) -> None:
         self._signer = Signer(f"127.0.0.1:{server.port}")
         self._connection = Connection(server.port)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _ask(
+    def _send(
         self,
         method: str,
         target: str,
@@ -152,18 +152,18 @@ class Client:
         *,
         is_signed: bool = True,
     ) -> Answer:
-        """Ask for a change; if the answer does not come, it stays pending."""
+        """Request a change. It stays pending if the response is lost."""
         self.ledger.begin(steps)
-        answer = self._ask(method, target, headers, body, is_signed=is_signed)
+        answer = self._send(method, target, headers, body, is_signed=is_signed)
         if answer.status >= 300:
-            raise Finding("wrong", f"{method} {target} was answered {answer.status} {answer.body!r}")
+            raise Finding("wrong", f"{method} {target} returned {answer.status} {answer.body!r}")
         self.ledger.confirm(answer.request_id, answer.headers.get("x-amz-version-id", ""))
         return answer
 
-    # -- acts -----------------------------------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------------------------
 
     def _body(self, size: int) -> bytes:
-        """Bytes that no other request has, unless there are none."""
+        """A unique body, unless `size` is 0."""
         self._count += 1
         head = f"{self.name}-{self._count:08}-{self._random.getrandbits(64):016x}.".encode()
         start = self._random.randrange(len(_POOL) - size + 1)
@@ -184,12 +184,12 @@ class Client:
         self._change([step], "PUT", f"/{PLAIN}/{key}", headers, body, is_signed=self._random.random() < 0.5)
 
     def _holds(self, key: str, content: Content) -> bool:
-        """Whether the key has these bytes: writing them could not be told from not having written them."""
-        held = self.ledger.plain[key]
-        return held is not None and held.etag == content.etag
+        """Whether the key already has this content: the outcome of writing it again could not be detected."""
+        current = self.ledger.plain[key]
+        return current is not None and current.etag == content.etag
 
     def _described(self, body: bytes) -> tuple[Content, dict[str, str]]:
-        """A body's content and the headers it is sent with."""
+        """The content of a body, and the headers to send with it."""
         content = content_of(body, has_checksum=self._random.random() < 0.5)
         headers = {"x-amz-checksum-sha256": content.checksum} if content.has_checksum else {}
         if self._random.random() < 0.2:
@@ -206,14 +206,14 @@ class Client:
         body = f"<Delete>{listed}</Delete>".encode()
         answer = self._change(self._removals(keys), "POST", f"/{PLAIN}?delete", None, body)
         if answer.body.count(b"<Deleted>") != len(keys):
-            raise Finding("wrong", f"a deletion of {keys} was answered {answer.body!r}")
+            raise Finding("wrong", f"a deletion of {keys} returned {answer.body!r}")
 
     def _removals(self, keys: Sequence[str]) -> list[PlainStep]:
-        """Removing what is absent changes nothing."""
-        held = [(key, self.ledger.plain[key]) for key in keys]
+        """The steps of a deletion: absent keys do not change."""
+        current = [(key, self.ledger.plain[key]) for key in keys]
         return [
             PlainStep(key, None, change_of("ObjectRemoved:Delete", PLAIN, key, content))
-            for key, content in held
+            for key, content in current
             if content is not None
         ]
 
@@ -257,22 +257,22 @@ class Client:
         key = self._random.choice(list(self.ledger.plain))
         self._check_object(f"/{PLAIN}/{key}", self.ledger.plain[key])
 
-    def _go_on_with_upload(self) -> None:
-        """The next step of a multipart upload: begin it, send a part, complete it."""
+    def _continue_upload(self) -> None:
+        """Continue a multipart upload: create it, send a part, or complete it."""
         upload = self._upload
         if upload is None:
             key = self._random.choice(list(self.ledger.plain))
-            answer = self._ask("POST", f"/{PLAIN}/{key}?uploads")
+            answer = self._send("POST", f"/{PLAIN}/{key}?uploads")
             found = ElementTree.fromstring(answer.body).findtext(f"{_NAMESPACE}UploadId")
             if answer.status != 200 or not found:
-                raise Finding("wrong", f"an upload could not be begun: {answer.status} {answer.body!r}")
+                raise Finding("wrong", f"an upload could not be created: {answer.status} {answer.body!r}")
             self._upload = Upload(key, found, self._random.choice(((70_000,), (80_000,), (_PART_BYTES, 70_000))))
         elif not upload.is_filled:
             body = self._body(upload.sizes[len(upload.parts)])
             target = f"/{PLAIN}/{upload.key}?partNumber={len(upload.parts) + 1}&uploadId={upload.id}"
-            answer = self._ask("PUT", target, None, body, is_signed=False)
+            answer = self._send("PUT", target, None, body, is_signed=False)
             if answer.status != 200 or answer.etag != content_of(body).etag:
-                raise Finding("wrong", f"a part was not taken: {answer.status} {answer.body!r}")
+                raise Finding("wrong", f"a part was not accepted: {answer.status} {answer.body!r}")
             upload.parts.append(body)
         else:
             content = content_of_parts(upload.parts)
@@ -280,16 +280,16 @@ class Client:
             self._change([PlainStep(upload.key, content, change)], *upload.completion())
             self._upload = None
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------
 
     def _resolve(self) -> None:
-        """Find out what became of the request whose answer never came."""
+        """Check the outcome of the request whose response was lost."""
         for step in list(self.ledger.pending):
             if isinstance(step, PlainStep):
                 self._resolve_plain(step)
             else:
                 found = self._versions(f"{step.key}", step)[step.key]
-                outcome = step.happened_in(self.ledger.versioned[step.key], found)
+                outcome = step.outcome_in(self.ledger.versioned[step.key], found)
                 if outcome is None:
                     raise Finding("half", f"{step} left {found} of {self.ledger.versioned[step.key]}")
                 self.ledger.settle_version(step, outcome)
@@ -298,45 +298,45 @@ class Client:
 
     def _resolve_plain(self, step: PlainStep) -> None:
         before = self.ledger.plain[step.key]
-        answer = self._ask("GET", f"/{PLAIN}/{step.key}", {"x-amz-checksum-mode": "ENABLED"})
-        if _shows(answer, step.new):
+        answer = self._send("GET", f"/{PLAIN}/{step.key}", {"x-amz-checksum-mode": "ENABLED"})
+        if _has_content(answer, step.new):
             self.ledger.settle_plain(step, happened=True)
-        elif _shows(answer, before):
+        elif _has_content(answer, before):
             self.ledger.settle_plain(step, happened=False)
         else:
             kind = "lost" if answer.status == 404 else "half"
             raise Finding(kind, f"{step} on {before} left {answer.status} {answer.headers}")
 
     def _repeat_completion(self, upload: Upload) -> None:
-        """A Complete is good again after a crash, whether or not it had happened, and happens once."""
+        """Repeat a CompleteMultipartUpload: it succeeds whether or not it had happened, and happens once."""
         content = content_of_parts(upload.parts)
         completed = any(change.etag == content.etag for change in self.ledger.journal)
         if completed:
-            answer = self._ask(*upload.completion())
+            answer = self._send(*upload.completion())
         else:
             change = change_of("ObjectCreated:CompleteMultipartUpload", PLAIN, upload.key, content)
             answer = self._change([PlainStep(upload.key, content, change)], *upload.completion())
         if answer.status != 200 or content.etag.encode() not in answer.body:
-            raise Finding("lost", f"parts that were acknowledged cannot be completed: {answer.status} {answer.body!r}")
+            raise Finding("lost", f"acknowledged parts cannot be completed: {answer.status} {answer.body!r}")
         self._upload = None
 
     def _check_object(self, target: str, expected: Content | None) -> None:
-        answer = self._ask("GET", target, {"x-amz-checksum-mode": "ENABLED"})
-        if not _shows(answer, expected):
+        answer = self._send("GET", target, {"x-amz-checksum-mode": "ENABLED"})
+        if not _has_content(answer, expected):
             kind = "lost" if answer.status == 404 else "half"
             raise Finding(kind, f"GET {target} expected {expected} found {answer.status} {answer.headers}")
 
     def _audit_plain(self) -> None:
-        answer = self._ask("GET", f"/{PLAIN}?list-type=2&prefix={self.name}/")
+        answer = self._send("GET", f"/{PLAIN}?list-type=2&prefix={self.name}/")
         listed = {
             _text(entry, "Key"): (_text(entry, "ETag").strip('"'), int(_text(entry, "Size")))
             for entry in ElementTree.fromstring(answer.body).iter(f"{_NAMESPACE}Contents")
         }
         plain = self.ledger.plain
-        promised = {key: (held.etag, held.size) for key, held in plain.items() if held is not None}
-        if listed != promised:
-            kind = "lost" if promised.keys() - listed.keys() else "half"
-            raise Finding(kind, f"the listing differs. listed={listed} promised={promised}")
+        acknowledged = {key: (current.etag, current.size) for key, current in plain.items() if current is not None}
+        if listed != acknowledged:
+            kind = "lost" if acknowledged.keys() - listed.keys() else "half"
+            raise Finding(kind, f"the listing differs. listed={listed} acknowledged={acknowledged}")
         for key, content in plain.items():
             self._check_object(f"/{PLAIN}/{key}", content)
 
@@ -344,7 +344,7 @@ class Client:
         found = self._versions(f"{self.name}/")
         for key, versions in self.ledger.versioned.items():
             if found.get(key, []) != versions:
-                raise Finding("lost", f"versions of {key} differ. listed={found.get(key)} promised={versions}")
+                raise Finding("lost", f"versions of {key} differ. listed={found.get(key)} acknowledged={versions}")
             if not everything and key not in self.ledger.touched:
                 continue
             newest = versions[0].content if versions else None
@@ -354,8 +354,8 @@ class Client:
                     self._check_object(f"/{VERSIONED}/{key}?versionId={version.id}", version.content)
 
     def _versions(self, prefix: str, step: VersionStep | None = None) -> dict[str, list[Version]]:
-        """The versions of keys, newest first. Contents are told by ETag and size; unknown ones match nothing."""
-        answer = self._ask("GET", f"/{VERSIONED}?versions&prefix={prefix}")
+        """The versions of keys, newest first. Contents are identified by ETag and size; unknown ones match nothing."""
+        answer = self._send("GET", f"/{VERSIONED}?versions&prefix={prefix}")
         found: dict[str, list[Version]] = {step.key: []} if step is not None else {}
         for entry in ElementTree.fromstring(answer.body):
             if entry.tag == f"{_NAMESPACE}DeleteMarker":
@@ -363,7 +363,7 @@ class Client:
             elif entry.tag == f"{_NAMESPACE}Version":
                 key, etag = _text(entry, "Key"), _text(entry, "ETag").strip('"')
                 shown = Content(etag, int(_text(entry, "Size")), "")
-                known = [one.content for one in self.ledger.versioned[key]]
+                known = [version.content for version in self.ledger.versioned[key]]
                 if step is not None and step.pushed is not None:
                     known.append(step.pushed.content)
                 content = next((c for c in known if c and (c.etag, c.size) == (shown.etag, shown.size)), shown)
@@ -371,8 +371,8 @@ class Client:
         return found
 
 
-def _shows(answer: Answer, content: Content | None) -> bool:
-    """Whether a GET's answer is this content, wholly: its tag, its length, every byte, and its checksum."""
+def _has_content(answer: Answer, content: Content | None) -> bool:
+    """Whether a GET returned exactly this content: its ETag, length, bytes and checksum."""
     if content is None:
         return answer.status == 404
     return (

@@ -1,4 +1,4 @@
-"""A server's data folder, looked into from outside: its events, its blobs, and whether its rows agree."""
+"""Inspects the data folder of a server: its events, its blobs, and the consistency of its rows."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from .ledger import Change
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Where blobs are known: as files, as rows, as garbage to be removed, and as what layouts and parts name."""
+    """The ids of blobs: of files, of rows, of garbage, and of references in layouts and parts."""
 
     files: frozenset[str]
     rows: frozenset[str]
     garbage: frozenset[str]
-    named: frozenset[str]
+    referenced: frozenset[str]
 
     @property
     def orphans(self) -> frozenset[str]:
-        """Files that nothing knows of."""
+        """Files without a row."""
         return self.files - self.rows - self.garbage
 
 
 @asynccontextmanager
 async def metadata_of(data: Path) -> AsyncIterator[SqliteStore]:
-    """The metadata store. The server may run meanwhile: it is a store that processes share."""
+    """The metadata store. The server may run meanwhile: processes share the store."""
     store = await SqliteStore.open(data / SQLITE_FILE)
     try:
         yield store
@@ -47,7 +47,7 @@ async def metadata_of(data: Path) -> AsyncIterator[SqliteStore]:
 
 
 async def read_changes(store: SqliteStore) -> list[Change]:
-    """All changes of the outbox, in order. Who tried in vain has changed nothing."""
+    """All changes in the outbox, in order. Failed attempts changed nothing."""
     outbox = Outbox(store)
     changes: list[Change] = []
     last = 0
@@ -72,34 +72,34 @@ async def read_changes(store: SqliteStore) -> list[Change]:
 
 
 async def read_blobs(store: MetaStore, data: Path) -> Blobs:
-    """All blobs there are."""
-    named = set()
+    """Read the ids of all blobs."""
+    referenced = set()
     for (layout,) in await store.rows("SELECT layout FROM contents WHERE layout IS NOT NULL"):
-        named |= {piece.blob for piece in unpack_layout(layout) if piece.blob is not None}
+        referenced |= {piece.blob for piece in unpack_layout(layout) if piece.blob is not None}
     for (piece,) in await store.rows("SELECT piece FROM parts"):
-        named |= {blob for blob in (unpack_extent(piece).blob,) if blob is not None}
+        referenced |= {blob for blob in (unpack_extent(piece).blob,) if blob is not None}
     return Blobs(
         files=frozenset(blob_files(data)),
         rows=frozenset(row[0] for row in await store.rows("SELECT id FROM blobs")),
         garbage=frozenset(row[0] for row in await store.rows("SELECT id FROM garbage")),
-        named=frozenset(named),
+        referenced=frozenset(referenced),
     )
 
 
 def blob_files(data: Path) -> list[str]:
-    """The names of all files where blobs are. The deployment id lies beside them."""
+    """The names of all blob files, without the deployment id beside their folder."""
     blobs = data / BYTES_FOLDER / "objects" / BLOBS_PREFIX
     return [name.removesuffix("@") for _, _, names in os.walk(blobs) for name in names]
 
 
 def temporary_files(data: Path) -> list[str]:
-    """What writers have under way, or left behind."""
+    """Files of unfinished or interrupted writes."""
     folder = data / BYTES_FOLDER / "tmp"
     return os.listdir(folder) if folder.is_dir() else []
 
 
 async def miscounted_contents(store: SqliteStore) -> list[tuple[int, int, int]]:
-    """Contents whose count of references is wrong: their id, the count kept, the count found."""
+    """Contents with a wrong reference count: id, stored count, actual count."""
     found: Counter[int] = Counter()
     for table in ("objects", "versions"):
         for (content,) in await store.rows(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
@@ -107,12 +107,12 @@ async def miscounted_contents(store: SqliteStore) -> list[tuple[int, int, int]]:
     # A composed content counts as a reference to its base content.
     for (base,) in await store.rows("SELECT lender FROM contents WHERE lender IS NOT NULL"):
         found[base] += 1
-    kept: dict[int, int] = {row[0]: row[1] for row in await store.rows("SELECT id, refs FROM contents")}
-    return [(id, kept.get(id, 0), found[id]) for id in kept.keys() | found if kept.get(id, 0) != found[id]]
+    stored: dict[int, int] = {row[0]: row[1] for row in await store.rows("SELECT id, refs FROM contents")}
+    return [(id, stored.get(id, 0), found[id]) for id in stored.keys() | found if stored.get(id, 0) != found[id]]
 
 
 async def release_leases(store: SqliteStore) -> None:
-    """Let the next server sweep at once: the lease of a dead one would hold for a minute."""
+    """Release leases of dead servers, which would prevent sweeps for a minute."""
 
     async def work(tx: Transaction) -> None:
         await tx.run("DELETE FROM leases")

@@ -1,4 +1,4 @@
-"""Killing servers at random points, and what is found in their folder afterwards."""
+"""Kills servers at random points, and inspects their data folder afterwards."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from typing import Final, Protocol
 
 from tests.fixtures.server import RunningServer, launch_server
 
+from .checks import PATIENCE_SECONDS
 from .data_folder import Blobs, metadata_of, read_blobs, release_leases, temporary_files
-from .rounds import PATIENCE_SECONDS
 
 SEED: Final = int(os.environ.get("FAULT_SEED", "20261115"))
 SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=5s")
-"""Sweeps all the time; and a window that no write of these tests stays within on the slowest machine."""
+"""Continuous sweeps, with an orphan window longer than any write of these tests on a slow machine."""
 
-SWEEPING_AT_LAST: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1s")
+FINAL_SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1s")
 
 
 class Worker(Protocol):
-    """A client that goes on until it is told to stop or the server is gone."""
+    """A client that works until `stop` is set or the server is gone."""
 
     def work(self, server: RunningServer, stop: threading.Event) -> None: ...
 
 
 @dataclass
 class Kills:
-    """What one run saw."""
+    """Counts and findings of one run."""
 
     kills: int = 0
     workers_killed: int = 0
@@ -52,7 +52,7 @@ class Kills:
 def work_until_killed(
     server: RunningServer, clients: Sequence[Worker], random: Random, tally: Kills, longest_seconds: float = 0.4
 ) -> list[Future[None]]:
-    """Let the clients write, kill at a random point, and wait until they have noticed. How each of them ended."""
+    """Let the clients write, kill the server at a random point, and wait for the clients. Returns their results."""
     stop = threading.Event()
     with ThreadPoolExecutor(len(clients)) as threads:
         working = [threads.submit(client.work, server, stop) for client in clients]
@@ -67,7 +67,7 @@ def work_until_killed(
 
 
 def kill_a_worker(server: RunningServer, random: Random, tally: Kills) -> None:
-    """End one of its workers."""
+    """Kill a random worker."""
     pid = server.process.pid
     workers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     os.kill(int(random.choice(workers)), signal.SIGKILL)
@@ -76,7 +76,7 @@ def kill_a_worker(server: RunningServer, random: Random, tally: Kills) -> None:
 
 
 def kill_while_starting(data: Path, flags: Sequence[str], random: Random, tally: Kills) -> None:
-    """Kill a server that may be making its files, recovering its log, or sweeping what the last one left."""
+    """Kill a server while it starts: it may be creating files, recovering, or sweeping."""
     server = launch_server(data, *flags)
     time.sleep(random.uniform(0.1, 0.7))
     server.kill()
@@ -84,26 +84,26 @@ def kill_while_starting(data: Path, flags: Sequence[str], random: Random, tally:
     tally.starts_killed += 1
 
 
-async def note_orphans(data: Path, tally: Kills) -> Blobs:
-    """Count what the dead server left behind, and let the next one sweep it."""
+async def record_orphans(data: Path, tally: Kills) -> Blobs:
+    """Record the orphans of a dead server, and release its leases so that the next server sweeps them."""
     async with metadata_of(data) as store:
         blobs = await read_blobs(store, data)
         await release_leases(store)
     tally.orphans |= blobs.orphans
-    if blobs.rows != blobs.named:
-        tally.findings.append(f"row: blobs and what names them differ. {blobs.rows ^ blobs.named}")
+    if blobs.rows != blobs.referenced:
+        tally.findings.append(f"row: blobs and references differ. {blobs.rows ^ blobs.referenced}")
     if missing := blobs.rows - blobs.files:
         tally.findings.append(f"lost: blobs without their files. {missing}")
     return blobs
 
 
 async def wait_until_swept(data: Path, tally: Kills) -> None:
-    """Wait until the byte folder of a server that sweeps holds what the rows name and nothing else."""
+    """Wait until the data folder of a running server has exactly the referenced blobs."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     async with metadata_of(data) as store:
         while True:
             blobs = await read_blobs(store, data)
-            if blobs.files == blobs.rows == blobs.named and not blobs.garbage and not temporary_files(data):
+            if blobs.files == blobs.rows == blobs.referenced and not blobs.garbage and not temporary_files(data):
                 return
             if time.monotonic() > deadline:
                 tally.findings.append(

@@ -1,7 +1,7 @@
-"""What a client may rely on: the state of its keys, the changes behind it, and the one change nobody confirmed.
+"""The expected state of a client's keys: acknowledged changes, and the one change without a response.
 
-The rule that the kill test checks: an acknowledged change is there for good; one that was under way when the server
-died has happened wholly or not at all, and which of the two is found out by looking.
+The kill test checks this rule: an acknowledged change is permanent. A change in flight when the server dies has
+happened completely or not at all, and the client checks which.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ VERSIONED: Final = "kill-versioned"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of an object, known by their digests."""
+    """The digests and size of an object."""
 
     etag: str
     size: int
     sha256: str
     has_checksum: bool = False
-    """Whether its SHA-256 was sent with it, to be kept and given back."""
+    """Whether the SHA-256 was sent with the object, and should be returned with it."""
 
     @property
     def checksum(self) -> str:
-        """The SHA-256 as S3's headers have it."""
+        """The SHA-256 as in S3 headers."""
         return base64.b64encode(bytes.fromhex(self.sha256)).decode()
 
 
 def content_of(body: bytes, *, has_checksum: bool = False) -> Content:
-    """The content of an object put whole."""
+    """The content of an object stored by one PUT."""
     md5 = hashlib.md5(body, usedforsecurity=False).hexdigest()
     return Content(md5, len(body), hashlib.sha256(body).hexdigest(), has_checksum)
 
 
 def content_of_parts(parts: Sequence[bytes]) -> Content:
-    """The content of an object uploaded in parts."""
+    """The content of a multipart object."""
     digests = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
     body = b"".join(parts)
@@ -49,7 +49,7 @@ def content_of_parts(parts: Sequence[bytes]) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a key; without content it is a delete marker."""
+    """A version of a key; without content a delete marker."""
 
     id: str
     content: Content | None
@@ -57,7 +57,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A committed change, as its event tells of it."""
+    """A committed change, with the fields of its event."""
 
     kind: str
     bucket: str
@@ -66,10 +66,10 @@ class Change:
     size: int = 0
     version: str = ""
     request_id: str = ""
-    """Empty if the change happened without its client having heard of it."""
+    """Empty if the client got no response."""
 
-    def told_by(self, other: Change) -> bool:
-        """Whether `other`, an event, tells of this change."""
+    def matches_event(self, other: Change) -> bool:
+        """Whether the event `other` describes this change."""
         return replace(other, request_id=self.request_id) == self and self.request_id in ("", other.request_id)
 
 
@@ -82,7 +82,7 @@ def change_of(kind: str, bucket: str, key: str, content: Content | None, version
 
 @dataclass(frozen=True, slots=True)
 class PlainStep:
-    """One key of the plain bucket on its way from what it holds to `new`."""
+    """A pending change of a key in the plain bucket to `new`."""
 
     key: str
     new: Content | None
@@ -91,23 +91,23 @@ class PlainStep:
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """A version on its way: put in front of its key's others, or removed."""
+    """A pending change of versions: one is added as the newest, or one is removed."""
 
     key: str
     change: Change
     pushed: Version | None = None
-    """Its id is empty as long as the server has not told it."""
+    """Its id is empty until the server returns it."""
     removed: str = ""
 
-    def happened_in(self, before: Sequence[Version], now: Sequence[Version]) -> Version | bool | None:
-        """What became of it: the version pushed, whether one was removed, or None if `now` is neither state."""
+    def outcome_in(self, before: Sequence[Version], now: Sequence[Version]) -> Version | bool | None:
+        """The added version, whether the removal happened, or None if `now` is neither state."""
         if list(now) == list(before):
             return False
         if self.pushed is not None:
             if now and list(now[1:]) == list(before) and now[0].content == self.pushed.content:
                 return now[0]
             return None
-        return True if list(now) == [one for one in before if one.id != self.removed] else None
+        return True if list(now) == [version for version in before if version.id != self.removed] else None
 
 
 Step = PlainStep | VersionStep
@@ -115,30 +115,30 @@ Step = PlainStep | VersionStep
 
 @dataclass(slots=True)
 class Ledger:
-    """One client's knowledge. Only that client writes its keys, one request at a time."""
+    """The expected state of one client, which alone writes its keys, one request at a time."""
 
     plain: dict[str, Content | None] = field(default_factory=dict)
     versioned: dict[str, list[Version]] = field(default_factory=dict)
     journal: list[Change] = field(default_factory=list)
     pending: list[Step] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
-    """Keys that were written since they were last read back."""
+    """Keys written since their last check."""
     acknowledged: int = 0
     happened: int = 0
-    """Unconfirmed changes that had happened."""
+    """Changes without a response that had happened."""
     vanished: int = 0
-    """Unconfirmed changes that had not."""
+    """Changes without a response that had not happened."""
     unanswered: Counter[str] = field(default_factory=Counter)
-    """Kinds of both."""
+    """Kinds of changes without a response."""
 
     def begin(self, steps: Sequence[Step]) -> None:
-        """These are about to be asked for."""
-        assert not self.pending, "a client has one request under way"
+        """Record steps that are about to be requested."""
+        assert not self.pending, "a client has one request in flight"
         self.pending = list(steps)
         self.touched.update(step.key for step in steps)
 
     def confirm(self, request_id: str, version: str = "") -> None:
-        """The server acknowledged all that was pending."""
+        """Apply the pending steps, which the server acknowledged."""
         self.acknowledged += 1
         for step in self.pending:
             change = replace(step.change, request_id=request_id)
@@ -146,17 +146,17 @@ class Ledger:
         self.pending = []
 
     def refuse(self) -> None:
-        """The server answered that nothing happened."""
+        """Drop the pending steps, which the server rejected."""
         self.pending = []
 
     def settle_plain(self, step: PlainStep, *, happened: bool) -> None:
-        """It was found out what became of an unconfirmed change."""
+        """Record the outcome of a change without a response."""
         self._settle(step, happened=happened)
         if happened:
             self._apply(step, step.change)
 
     def settle_version(self, step: VersionStep, outcome: Version | bool) -> None:
-        """Likewise, for a version; the id of one that was pushed is known now."""
+        """Record the outcome of a change of versions, with the id of an added one."""
         self._settle(step, happened=bool(outcome))
         if isinstance(outcome, Version):
             self._apply(step, replace(step.change, version=outcome.id), outcome.id)
@@ -178,4 +178,4 @@ class Ledger:
         elif step.pushed is not None:
             self.versioned[step.key].insert(0, Version(version, step.pushed.content))
         else:
-            self.versioned[step.key] = [one for one in self.versioned[step.key] if one.id != step.removed]
+            self.versioned[step.key] = [each for each in self.versioned[step.key] if each.id != step.removed]

@@ -1,4 +1,4 @@
-"""Servers and receivers that end at any moment: what was acknowledged is told, and in the order of its key."""
+"""Servers and receivers are killed at any moment: acknowledged changes are delivered, in order per key."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 SECRET = new_secret()
 WRITERS = 3
 KEYS = 5
-"""Of each writer: so that each key is written again and again."""
+"""Keys per writer. Few, so that each key is written repeatedly."""
 DELIVERIES_KILLED = 5
 
 
 class Writer:
-    """Writes its own keys, and remembers how often each was acknowledged."""
+    """Writes its own keys, and counts the acknowledgements of each."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self.acknowledged: dict[str, int] = {}
         self.is_cut_off = False
-        """Whether a write was not answered, or wrongly."""
+        """Whether a write got no response, or an error."""
 
     def work(self, server: RunningServer, stop: threading.Event) -> None:
-        turn = 0
+        count = 0
         with LakebedClient(access=access_to(server)) as client:
             client._connection._attempts = 1
             while not stop.is_set():
-                turn += 1
-                key = f"box/w{self._number}-{turn % KEYS}"
+                count += 1
+                key = f"box/w{self._number}-{count % KEYS}"
                 try:
                     client._connection.call("PUT", f"/{key}")
                 except LakebedError:
@@ -57,7 +57,7 @@ class Writer:
 
 
 def write_for(server: RunningServer, writers: list[Writer], seconds: float) -> None:
-    """Let them write; the server is killed in the midst of it."""
+    """Let the writers work, and kill the server meanwhile."""
     stop = threading.Event()
     with ThreadPoolExecutor(len(writers)) as threads:
         for writer in writers:
@@ -67,7 +67,7 @@ def write_for(server: RunningServer, writers: list[Writer], seconds: float) -> N
         stop.set()
 
 
-def test_what_was_acknowledged_is_told_though_server_and_receiver_end_at_any_moment(tmp_path: Path) -> None:
+def test_acknowledged_changes_are_delivered_after_kills_of_server_and_receiver(tmp_path: Path) -> None:
     random = Random(SEED)
     writers = [Writer(number) for number in range(WRITERS)]
     receiver = start_receiver(tmp_path / "receiver", SECRET)
@@ -77,36 +77,39 @@ def test_what_was_acknowledged_is_told_though_server_and_receiver_end_at_any_mom
             client._connection.call("PUT", "/box")
             settings = {"endpoint": receiver.url, "secret": SECRET.reveal()}
             client.targets.put("webhook", "r", settings, kinds=["ObjectCreated:*"])
-        for trouble in ("none", "down", "errors", "none"):
-            receiver = _troubled(receiver, trouble)
+        for fault in ("none", "down", "errors", "none"):
+            receiver = _disturb(receiver, fault)
             write_for(server, writers, random.uniform(0.3, 1.0))
             asyncio.run(_release_leases(tmp_path / "data"))
             server = start_server(tmp_path / "data", port=server.port)
-            receiver = _well(receiver, trouble)
-        promised: dict[str, int] = {}
+            receiver = _restore(receiver, fault)
+        acknowledged: dict[str, int] = {}
         for writer in writers:
-            promised |= writer.acknowledged
-        assert sum(promised.values()) > 0
+            acknowledged |= writer.acknowledged
+        assert sum(acknowledged.values()) > 0
 
-        def told() -> Counter[str]:
+        def delivered() -> Counter[str]:
             return Counter({event["seq"]: event["subject"] for event in receiver.accepted()}.values())
 
-        # A write whose answer was lost may have happened too: at least as many as were acknowledged.
-        wait_until(lambda: not Counter(promised) - told(), "all is told")
+        # Writes without a response may have happened too.
+        wait_until(lambda: not Counter(acknowledged) - delivered(), "all changes are delivered")
         with LakebedClient(access=access_to(server)) as client:
-            wait_until(lambda: client.targets.get("webhook", "r").waiting == 0, "nothing waits")
+            wait_until(lambda: client.targets.get("webhook", "r").waiting == 0, "no event waits")
             assert client.targets.get("webhook", "r").dead == 0
             log = [event.seq for page in client.events.pages(kinds=["ObjectCreated:*"]) for event in page.events]
         _check_order(receiver)
-        # And nothing that did not happen.
-        wait_until(lambda: {event["seq"] for event in receiver.accepted()} == set(log), "exactly what happened is told")
+        # Nothing else is delivered.
+        wait_until(
+            lambda: {event["seq"] for event in receiver.accepted()} == set(log),
+            "exactly the committed changes are delivered",
+        )
     finally:
         server.kill()
         receiver.process.kill()
         receiver.process.wait()
 
 
-def test_nothing_is_lost_though_the_process_that_delivers_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_kills_of_the_delivery_process_lose_no_event(tmp_path: Path) -> None:
     random = Random(SEED)
     writers = [Writer(number) for number in range(WRITERS)]
     receiver = start_receiver(tmp_path / "receiver", SECRET)
@@ -122,18 +125,18 @@ def test_nothing_is_lost_though_the_process_that_delivers_is_killed_again_and_ag
                     for writer in writers:
                         threads.submit(writer.work, server, stop)
                     for _ in range(DELIVERIES_KILLED):
-                        _see_more_told(receiver)
+                        _wait_for_deliveries(receiver)
                         time.sleep(random.uniform(0, 0.3))
                         (killed,) = deliveries_of(server)
                         kill_worker(killed)
-                        wait_until(lambda: bool(deliveries_of(server)), "it is replaced")
+                        wait_until(lambda: bool(deliveries_of(server)), "the replacement of the delivery process")
                 finally:
                     stop.set()
-            # Who wrote did not notice.
+            # The writers did not notice.
             assert not any(writer.is_cut_off for writer in writers)
             log = [event.seq for page in client.events.pages(kinds=["ObjectCreated:*"]) for event in page.events]
             assert len(log) == sum(sum(writer.acknowledged.values()) for writer in writers)
-            wait_until(lambda: {event["seq"] for event in receiver.accepted()} == set(log), "all is told")
+            wait_until(lambda: {event["seq"] for event in receiver.accepted()} == set(log), "all changes are delivered")
             status = client.targets.get("webhook", "r")
             assert (status.waiting, status.dead) == (0, 0)
         _check_order(receiver)
@@ -144,9 +147,9 @@ def test_nothing_is_lost_though_the_process_that_delivers_is_killed_again_and_ag
         receiver.process.wait()
 
 
-def _see_more_told(receiver: Receiver) -> None:
+def _wait_for_deliveries(receiver: Receiver) -> None:
     before = len(receiver.accepted())
-    wait_until(lambda: len(receiver.accepted()) > before, "deliveries go on")
+    wait_until(lambda: len(receiver.accepted()) > before, "deliveries continue")
 
 
 async def _release_leases(data: Path) -> None:
@@ -154,30 +157,30 @@ async def _release_leases(data: Path) -> None:
         await release_leases(store)
 
 
-def _troubled(receiver: Receiver, trouble: str) -> Receiver:
-    if trouble == "down":
+def _disturb(receiver: Receiver, fault: str) -> Receiver:
+    if fault == "down":
         receiver.process.kill()
         receiver.process.wait()
-    elif trouble == "errors":
+    elif fault == "errors":
         receiver.break_down()
     return receiver
 
 
-def _well(receiver: Receiver, trouble: str) -> Receiver:
-    if trouble == "down":
+def _restore(receiver: Receiver, fault: str) -> Receiver:
+    if fault == "down":
         return start_receiver(receiver.folder, SECRET, receiver.port)
-    if trouble == "errors":
+    if fault == "errors":
         receiver.recover()
     return receiver
 
 
 def _check_order(receiver: Receiver) -> None:
-    """Whatever came for the first time came behind all earlier ones of its key."""
+    """Check that first deliveries of a key are in order."""
     newest: dict[str, int] = {}
     seen: set[int] = set()
     for event in receiver.accepted():
         if event["seq"] in seen:
-            # The receiver was started anew, and does not remember it.
+            # The restarted receiver has forgotten this event.
             continue
         seen.add(event["seq"])
         assert event["seq"] > newest.get(event["subject"], 0)

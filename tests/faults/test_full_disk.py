@@ -1,4 +1,4 @@
-"""A full disk: writes are refused as S3 refuses them, reads go on, nothing is half there, and space heals it."""
+"""A full disk: writes fail with an S3 error, reads continue, no write is partial, and free space ends the condition."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ import pytest
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, running_server
 
+from .checks import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
 from .client import Client
 from .data_folder import metadata_of, miscounted_contents, read_blobs, read_changes, temporary_files
 from .ledger import PLAIN, VERSIONED
-from .rounds import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 _DISK_BYTES: Final = 256 << 20
-_ROOM_BYTES: Final = 84 << 20
-"""Left free at the start: what the server keeps back, and some 20 MiB."""
+_FREE_BYTES: Final = 84 << 20
+"""Free at the start: the reserve of the server, and about 20 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A small file system that somebody else uses too."""
+    """A small file system that other programs use too."""
 
     path: Path
 
@@ -42,9 +42,9 @@ class Disk:
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
 
-    def take(self, bytes_left: int) -> None:
-        """Let somebody else fill it up to so many bytes."""
-        with (self.path / "of-others").open("ab") as file:
+    def fill(self, bytes_left: int) -> None:
+        """Fill the disk with a foreign file until `bytes_left` are free."""
+        with (self.path / "foreign").open("ab") as file:
             while (missing := self.free_bytes - bytes_left) > 0:
                 try:
                     os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, missing)
@@ -53,14 +53,14 @@ class Disk:
                     if missing < 4096:
                         return
 
-    def give_back(self) -> None:
-        """Let somebody else clear up."""
-        (self.path / "of-others").unlink()
+    def free(self) -> None:
+        """Remove the foreign file."""
+        (self.path / "foreign").unlink()
 
 
 @pytest.fixture(params=["tmpfs", "ext4"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """A disk of 256 MiB, most of it taken."""
+    """A disk of 256 MiB, most of it occupied."""
     path = tmp_path / "disk"
     path.mkdir()
     if request.param == "tmpfs":
@@ -78,16 +78,16 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
         pytest.skip(f"needs to mount a small file system, which is root's: {mounted.stderr.decode().strip()}")
     try:
         small = Disk(path)
-        small.take(_ROOM_BYTES)
+        small.fill(_FREE_BYTES)
         yield small
     finally:
-        # Detached now, gone when the last of the killed server's descriptors is.
+        # Detached now; released with the last descriptor of the killed server.
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A server that was filled until it refused."""
+    """The objects of a server that was filled until it rejected a write."""
 
     signer: Signer
     kept: dict[str, bytes]
@@ -95,7 +95,7 @@ class Filled:
 
 
 def _fill(server: RunningServer, size: int) -> Filled:
-    """Put objects of that size until the first is refused."""
+    """Put objects of this size until the first is rejected."""
     signer = Signer(f"127.0.0.1:{server.port}")
     kept: dict[str, bytes] = {}
     with Connection(server.port) as connection:
@@ -111,7 +111,7 @@ def _fill(server: RunningServer, size: int) -> Filled:
 
 
 @pytest.mark.parametrize("size", [60_000, 1_000_000], ids=["inline", "blobs"])
-def test_disk_filled_with_objects_refuses_more_and_can_be_emptied(disk: Disk, size: int) -> None:
+def test_full_disk_rejects_writes_and_can_be_emptied(disk: Disk, size: int) -> None:
     with running_server(disk.path) as server:
         make_buckets(server)
         filled = _fill(server, size)
@@ -127,26 +127,26 @@ def test_disk_filled_with_objects_refuses_more_and_can_be_emptied(disk: Disk, si
             assert not temporary_files(disk.path)
             for key in filled.kept:
                 assert ask(signer.request("DELETE", f"/{PLAIN}/{key}")).status == 204
-        _wait_until_taken(server, signer, size)
+        _wait_until_accepted(server, signer, size)
 
 
-def _wait_until_taken(server: RunningServer, signer: Signer, size: int) -> None:
-    """Blobs are removed, and the log starts over, a moment after they are no longer needed."""
+def _wait_until_accepted(server: RunningServer, signer: Signer, size: int) -> None:
+    """Wait until space is available: blobs are removed and the WAL is reset with a delay."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     body = os.urandom(16) * (size // 16)
     while True:
-        # A refused body is not read, so its connection is of no further use.
+        # The server does not read a rejected body, so the connection cannot be reused.
         with Connection(server.port) as connection:
-            answer = connection.ask(signer.request("PUT", f"/{PLAIN}/healed", None, body))
+            answer = connection.ask(signer.request("PUT", f"/{PLAIN}/accepted", None, body))
             if answer.status == 200:
-                assert connection.ask(signer.request("GET", f"/{PLAIN}/healed")).body == body
+                assert connection.ask(signer.request("GET", f"/{PLAIN}/accepted")).body == body
                 return
         assert (answer.status, answer.code) == (507, "InsufficientStorage")
-        assert time.monotonic() < deadline, "the server does not take objects though it was emptied"
+        assert time.monotonic() < deadline, "the emptied server accepts no objects"
         time.sleep(0.05)
 
 
-def test_body_that_cannot_fit_is_refused_before_it_is_sent(disk: Disk) -> None:
+def test_too_large_body_is_rejected_before_it_is_sent(disk: Disk) -> None:
     with running_server(disk.path) as server:
         make_buckets(server)
         signer = Signer(f"127.0.0.1:{server.port}")
@@ -157,8 +157,8 @@ def test_body_that_cannot_fit_is_refused_before_it_is_sent(disk: Disk) -> None:
         assert (answer.status, answer.code) == (507, "InsufficientStorage")
 
 
-async def test_disk_filled_by_others_loses_nothing_and_heals_when_they_clear_up(disk: Disk) -> None:
-    """Not a byte is left, in the middle of writes of every kind, and then there is space again; twice."""
+async def test_disk_filled_by_another_program_loses_nothing_and_recovers(disk: Disk) -> None:
+    """The disk is filled completely during writes of every kind, and freed again; twice."""
     random = Random(7)
     clients = [Client(f"c{number}", Random(random.getrandbits(64)), may_refuse=True) for number in range(4)]
     findings: list[str] = []
@@ -177,11 +177,11 @@ async def test_disk_filled_by_others_loses_nothing_and_heals_when_they_clear_up(
                 working = [threads.submit(client.work, server, stop) for client in clients]
                 try:
                     _wait_for_more(acknowledged)
-                    disk.take(0)
+                    disk.fill(0)
                     _wait_for_more(refused)
-                    disk.give_back()
+                    disk.free()
                     _wait_for_more(acknowledged)
-                    disk.take(_ROOM_BYTES)
+                    disk.fill(_FREE_BYTES)
                 finally:
                     stop.set()
             findings += gather(working)
@@ -192,7 +192,7 @@ async def test_disk_filled_by_others_loses_nothing_and_heals_when_they_clear_up(
         assert not compare_events(await read_changes(store), clients)
         assert not await miscounted_contents(store)
         blobs = await read_blobs(store, disk.path)
-    assert blobs.rows == blobs.named
+    assert blobs.rows == blobs.referenced
     assert blobs.rows <= blobs.files
     log = server.log_text()
     assert "crashed" not in log, log[log.index("crashed") - 500 :][:4000]
@@ -200,9 +200,9 @@ async def test_disk_filled_by_others_loses_nothing_and_heals_when_they_clear_up(
 
 
 def _wait_for_more(count: Callable[[], int]) -> None:
-    """Wait until so much has happened again that every kind of request was among it."""
+    """Wait for enough further requests to include every kind."""
     wanted = count() + 40
     deadline = time.monotonic() + PATIENCE_SECONDS
     while count() < wanted:
-        assert time.monotonic() < deadline, "nothing more happens"
+        assert time.monotonic() < deadline, "no further requests"
         time.sleep(0.01)

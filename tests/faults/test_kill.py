@@ -1,8 +1,8 @@
-"""Kill -9 at random points: what was acknowledged stays, the rest is whole or absent, and every change has its event.
+"""Kill -9 at random points: acknowledged writes stay, others are complete or absent, and every change has its event.
 
-Clients write in every way there is while the server, one of its workers, or a server that is still starting and
-sweeping is killed. Killing a process loses nothing that the kernel has: what a power cut would do is left to the
-contracts of the stores, which sync before they answer.
+Clients use all write operations while the server, one of its workers, or a starting and sweeping server is killed. A
+kill loses nothing that the kernel has. Power cuts are covered by the contracts of the stores, which sync before they
+acknowledge.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ import pytest
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, start_server
 
+from .checks import audit, compare_events, gather, make_buckets
 from .client import Client
 from .data_folder import metadata_of, miscounted_contents, read_changes
 from .killing import (
+    FINAL_SWEEPING,
     SEED,
     SWEEPING,
-    SWEEPING_AT_LAST,
     Kills,
     kill_while_starting,
-    note_orphans,
+    record_orphans,
     wait_until_swept,
     work_until_killed,
 )
 from .ledger import PLAIN
-from .rounds import audit, compare_events, gather, make_buckets
 
 CLIENTS: Final = 6
 
 
 @dataclass
 class Tally(Kills):
-    """What one run saw."""
+    """The results of one run."""
 
     def line(self, clients: list[Client], events: int) -> str:
         ledgers = [client.ledger for client in clients]
-        under_way = sum((ledger.unanswered for ledger in ledgers), Counter[str]())
+        in_flight = sum((ledger.unanswered for ledger in ledgers), Counter[str]())
         return (
-            f"{self.killed} acknowledged={sum(one.acknowledged for one in ledgers)}"
-            f" unanswered_done={sum(one.happened for one in ledgers)}"
-            f" unanswered_undone={sum(one.vanished for one in ledgers)}"
+            f"{self.killed} acknowledged={sum(ledger.acknowledged for ledger in ledgers)}"
+            f" unanswered_done={sum(ledger.happened for ledger in ledgers)}"
+            f" unanswered_undone={sum(ledger.vanished for ledger in ledgers)}"
             f" lost={self.found('lost')} half_visible={self.found('half')} wrong={self.found('wrong')}"
-            f" events={events} orphans_swept={len(self.orphans)} seed={SEED} under_way={dict(under_way)}"
+            f" events={events} orphans_swept={len(self.orphans)} seed={SEED} in_flight={dict(in_flight)}"
         )
 
 
@@ -68,8 +68,8 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
         while tally.kills < kills and not tally.findings:
             tally.findings += gather(work_until_killed(server, clients, random, tally))
             if random.random() < 0.5:
-                # Else the lease of the dead keeps everybody from sweeping.
-                await note_orphans(data, tally)
+                # Otherwise the lease of the dead server prevents sweeps.
+                await record_orphans(data, tally)
             if random.random() < 0.15:
                 kill_while_starting(data, SWEEPING, random, tally)
             server = start_server(data, *SWEEPING)
@@ -77,9 +77,9 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
     finally:
         if server.process.poll() is None:
             server.kill()
-    await note_orphans(data, tally)
+    await record_orphans(data, tally)
     if not tally.findings:
-        await _check_leftovers(data, clients, tally)
+        await _check_after_sweep(data, clients, tally)
     async with metadata_of(data) as store:
         changes = await read_changes(store)
         tally.findings += [f"row: {row}" for row in await miscounted_contents(store)]
@@ -90,9 +90,9 @@ async def test_kills_lose_nothing_acknowledged_and_leave_nothing_half_done(kills
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
 
 
-async def _check_leftovers(data: Path, clients: list[Client], tally: Tally) -> None:
-    """After a sweep the byte folder holds what the rows name and nothing else, and every object is still whole."""
-    server = start_server(data, *SWEEPING_AT_LAST)
+async def _check_after_sweep(data: Path, clients: list[Client], tally: Tally) -> None:
+    """Check that after a sweep only referenced blobs remain, and that every object is intact."""
+    server = start_server(data, *FINAL_SWEEPING)
     try:
         tally.findings += audit(server, clients, everything=True)
         _abort_uploads(server)
@@ -103,7 +103,7 @@ async def _check_leftovers(data: Path, clients: list[Client], tally: Tally) -> N
 
 
 def _abort_uploads(server: RunningServer) -> None:
-    """End the uploads that clients have begun and not completed, so that their parts become garbage."""
+    """Abort unfinished uploads, so that their parts become garbage."""
     signer = Signer(f"127.0.0.1:{server.port}")
     with Connection(server.port) as connection:
         listed = connection.ask(signer.request("GET", f"/{PLAIN}?uploads"))

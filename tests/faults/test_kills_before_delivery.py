@@ -1,4 +1,4 @@
-"""Servers that are killed between the commit of a change and the delivery of its event, again and again."""
+"""Servers are killed repeatedly between the commit of a change and the delivery of its event."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.fixtures.server import RunningServer, start_server
 from tests.fixtures.webhook_receiver import Receiver, running_receiver
 from tests.server.running_processes import wait_until
 
+from .checks import PATIENCE_SECONDS
 from .data_folder import metadata_of, release_leases
 from .killing import SEED
-from .rounds import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -38,16 +38,16 @@ KEYS = 7
 
 @dataclass
 class Seen:
-    """What the kills were like."""
+    """Counts of acknowledged writes and of kills."""
 
     acknowledged: dict[str, int] = field(default_factory=dict)
-    """By key, how often a write was answered."""
+    """Acknowledged writes by key."""
     undelivered: int = 0
-    """Kills that found events committed which the receiver had not taken."""
+    """Kills with committed events that the receiver had not accepted."""
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.heavy)])
-def test_every_committed_change_is_delivered_though_the_server_is_killed_in_between(tmp_path: Path, kills: int) -> None:
+def test_committed_changes_are_delivered_after_kills_before_delivery(tmp_path: Path, kills: int) -> None:
     random, seen = Random(SEED), Seen()
     data = tmp_path / "data"
     server = start_server(data, workers=1)
@@ -55,8 +55,8 @@ def test_every_committed_change_is_delivered_though_the_server_is_killed_in_betw
         with running_receiver(tmp_path / "receiver", SECRET) as receiver:
             _set_up(server, receiver)
             for number in range(kills):
-                # With a receiver that does not get to answer, the kill is between commit and delivery for certain.
-                with _held(receiver) if number % 2 else _free(receiver):
+                # With a paused receiver the kill is certainly between commit and delivery.
+                with _paused(receiver) if number % 2 else _running(receiver):
                     _write_until_killed(server, seen, random)
                     seen.undelivered += asyncio.run(_is_behind(data))
                 server = start_server(data, workers=1, port=server.port, within_seconds=PATIENCE_SECONDS)
@@ -78,7 +78,7 @@ def _set_up(server: RunningServer, receiver: Receiver) -> None:
 
 
 def _write_until_killed(server: RunningServer, seen: Seen, random: Random) -> None:
-    """Write keys one after the other; once the first was acknowledged, end the server at some moment."""
+    """Write keys one after the other; after the first acknowledgement kill the server at a random moment."""
     first = threading.Event()
 
     def write() -> None:
@@ -105,14 +105,14 @@ def _write_until_killed(server: RunningServer, seen: Seen, random: Random) -> No
 
 
 async def _is_behind(data: Path) -> bool:
-    """Whether there are events behind the target's place; and nobody waits for the lease of who was killed."""
+    """Whether the target has undelivered events. Also releases the leases of the killed server."""
     async with metadata_of(data) as store:
         await release_leases(store)
         outbox = Outbox(store)
-        place = await outbox.cursor(store, cursor_of("r:webhook"))
-        assert place is not None
+        cursor = await outbox.cursor(store, cursor_of("r:webhook"))
+        assert cursor is not None
         return any(
-            entry.event.kind.startswith("ObjectCreated:") for entry in await outbox.read_after(store, place, 1000)
+            entry.event.kind.startswith("ObjectCreated:") for entry in await outbox.read_after(store, cursor, 1000)
         )
 
 
@@ -125,20 +125,20 @@ def _check(server: RunningServer, receiver: Receiver, seen: Seen, kills: int) ->
         committed = {event.seq for event in events}
         wait_until(lambda: committed <= set(delivered()), "every committed change is delivered")
         assert client.targets.get("webhook", "r").dead == 0
-    # Once each: the receiver remembers their ids, and there is nothing that did not happen.
+    # Exactly once: the receiver removes duplicates by id.
     assert len(delivered()) == len(set(delivered())) == len(committed)
     by_key: dict[str, int] = {}
     for event in events:
         by_key[event.subject] = by_key.get(event.subject, 0) + 1
-    # A write whose answer was lost may have happened too.
+    # Writes without a response may have happened too.
     assert all(by_key.get(key, 0) >= count for key, count in seen.acknowledged.items())
     assert seen.undelivered >= kills // 2
     print(f"kills={kills} undelivered at a kill={seen.undelivered} committed=delivered={len(committed)}")
 
 
 @contextmanager
-def _held(receiver: Receiver) -> Iterator[None]:
-    """The receiver stands still for the time of a block."""
+def _paused(receiver: Receiver) -> Iterator[None]:
+    """Pause the receiver for the duration of a block."""
     os.kill(receiver.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -147,5 +147,5 @@ def _held(receiver: Receiver) -> Iterator[None]:
 
 
 @contextmanager
-def _free(receiver: Receiver) -> Iterator[None]:
+def _running(receiver: Receiver) -> Iterator[None]:
     yield

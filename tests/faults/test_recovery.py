@@ -1,4 +1,4 @@
-"""A server that was stopped, lost a worker, or finds what a crash left behind."""
+"""Recovery after a shutdown, the death of a worker, and a crash."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import running_server, start_server
 from tests.server.running_processes import workers_of
 
+from .checks import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
 from .client import Client
 from .data_folder import blob_files, metadata_of, read_changes, release_leases
 from .ledger import PLAIN
-from .rounds import PATIENCE_SECONDS, audit, compare_events, gather, make_buckets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -35,14 +35,14 @@ _TWO_HOURS_MS: Final = 2 * 3600 * 1000
 _SWEEPING: Final = ("--set", "objects.sweep_interval=0.05s", "--set", "objects.orphan_window=1h")
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], event: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"never happened: {what}"
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {event}"
         time.sleep(0.01)
 
 
-async def test_server_told_to_stop_answers_what_it_took_and_loses_nothing(tmp_path: Path) -> None:
+async def test_shutdown_answers_accepted_requests_and_loses_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     clients = [Client(f"c{number}", Random(number)) for number in range(4)]
     server = start_server(data)
@@ -61,13 +61,13 @@ async def test_server_told_to_stop_answers_what_it_took_and_loses_nothing(tmp_pa
             server.kill()
     with running_server(data) as again:
         assert not audit(again, clients, everything=True)
-    # Nobody's request was cut off: an answer came, or the connection had ended before anything was asked.
+    # No request was cut off: it was answered, or its connection was closed before.
     assert sum(client.ledger.happened for client in clients) == 0
     async with metadata_of(data) as store:
         assert not compare_events(await read_changes(store), clients)
 
 
-def test_dead_worker_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
+def test_dead_worker_is_replaced_and_the_others_continue(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         make_buckets(server)
         signer = Signer(f"127.0.0.1:{server.port}")
@@ -87,7 +87,7 @@ def test_dead_worker_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
 
 
 class _Past:
-    """A clock that stands two hours ago."""
+    """A clock that is two hours slow."""
 
     def now_ms(self) -> int:
         return SystemClock().now_ms() - _TWO_HOURS_MS
@@ -96,7 +96,7 @@ class _Past:
         return 0.0
 
 
-async def test_sweep_removes_what_crashes_left_and_nothing_else(tmp_path: Path) -> None:
+async def test_sweep_removes_only_orphans(tmp_path: Path) -> None:
     data = tmp_path / "data"
     old_ns = (time.time_ns() // 1_000_000 - _TWO_HOURS_MS) * 1_000_000
     with running_server(data, *_SWEEPING) as server:
@@ -116,18 +116,18 @@ async def test_sweep_removes_what_crashes_left_and_nothing_else(tmp_path: Path) 
         path.write_bytes(b"y" * 100)
         if blob == orphan:
             os.utime(path, ns=(old_ns, old_ns))
-    # The live one is old too: it is its row that keeps it.
+    # The live blob is old too: its row protects it.
     os.utime(objects / f"{blob_key(BlobId(live))}@", ns=(old_ns, old_ns))
     (temporary / "1-abandoned").write_bytes(b"z")
     os.utime(temporary / "1-abandoned", ns=(old_ns, old_ns))
     (temporary / "1-under-way").write_bytes(b"z")
-    (objects / "blobs" / "not-a-blob@").write_bytes(b"somebody else's")
+    (objects / "blobs" / "not-a-blob@").write_bytes(b"a foreign file")
     async with metadata_of(data) as store:
-        await store.transact(lambda tx: _note_garbage(tx, dropped))
+        await store.transact(lambda tx: _insert_garbage(tx, dropped))
         await release_leases(store)
     with running_server(data, *_SWEEPING) as server:
-        left = {live, slow, young, "not-a-blob"}
-        wait_until(lambda: set(blob_files(data)) == left, "the sweep")
+        expected = {live, slow, young, "not-a-blob"}
+        wait_until(lambda: set(blob_files(data)) == expected, "the sweep")
         wait_until(lambda: os.listdir(temporary) == ["1-under-way"], "the sweep of temporary files")
         signer = Signer(f"127.0.0.1:{server.port}")
         with Connection(server.port) as connection:
@@ -135,8 +135,8 @@ async def test_sweep_removes_what_crashes_left_and_nothing_else(tmp_path: Path) 
         assert server.stop() == 0
     async with metadata_of(data) as store:
         assert await store.rows("SELECT id FROM garbage") == []
-    assert set(blob_files(data)) == left
+    assert set(blob_files(data)) == expected
 
 
-async def _note_garbage(tx: Transaction, blob: str) -> None:
+async def _insert_garbage(tx: Transaction, blob: str) -> None:
     await tx.run("INSERT INTO garbage (id, due_ms) VALUES (?, 0)", blob)

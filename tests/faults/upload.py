@@ -1,4 +1,4 @@
-"""A multipart upload under way, as its client knows it."""
+"""An unfinished multipart upload of a client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .ledger import PLAIN, content_of
 
 @dataclass(slots=True)
 class Upload:
-    """A multipart upload that is not completed yet; it outlives the server's death."""
+    """A multipart upload that is not completed; it survives kills of the server."""
 
     key: str
     id: str
@@ -22,7 +22,7 @@ class Upload:
         return len(self.parts) == len(self.sizes)
 
     def completion(self) -> tuple[str, str, None, bytes]:
-        """The request that makes an object of the parts: method, target, no headers, body."""
+        """The CompleteMultipartUpload request: method, target, no headers, body."""
         listed = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{content_of(part).etag}</ETag></Part>"
             for number, part in enumerate(self.parts, 1)

@@ -1,4 +1,4 @@
-"""Appends as engines make them: a data file, a manifest, a manifest list, and the commit that names them."""
+"""Appends as engines make them: a data file, a manifest, a manifest list, and the commit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakebed.iceberg.manifests import ManifestFile, read_manifest_list
 from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 Json = Any
-"""Documents as the wire has them."""
+"""JSON documents."""
 
 _DATA: Final = b"PAR1" * 8
-"""Nobody reads the rows: what counts is that the file is there and as long as its manifest says."""
+"""Not valid Parquet: only the existence and length of the file matter."""
 
 SCHEMA: Final[Json] = {
     "type": "struct",
@@ -28,7 +28,7 @@ SCHEMA: Final[Json] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The main branch of a table, as a writer has to know it."""
+    """The main branch of a table, as a writer needs it."""
 
     location: str
     snapshot: int | None = None
@@ -42,15 +42,15 @@ class Append:
     """One append of one row, prepared on a head."""
 
     files: Mapping[str, bytes] = field(repr=False)
-    """By location; they are stored before the commit."""
+    """Files by location, to store before the commit."""
     requirements: list[Json]
     updates: list[Json]
     head: Head
-    """The branch when it is done."""
+    """The branch after the commit."""
 
 
-def an_append(head: Head, snapshot_id: int, *, writer: str, attempt: int = 0) -> Append:
-    """Append to a branch. Another `attempt` of the same one keeps its data file and manifest."""
+def prepare_append(head: Head, snapshot_id: int, *, writer: str, attempt: int = 0) -> Append:
+    """Prepare an append to a branch. Another `attempt` reuses the data file and manifest."""
     data = f"{head.location}/data/{snapshot_id}.parquet"
     manifest = f"{head.location}/metadata/{snapshot_id}-m0.avro"
     listing = f"{head.location}/metadata/snap-{snapshot_id}-{attempt}.avro"
@@ -97,7 +97,7 @@ def an_append(head: Head, snapshot_id: int, *, writer: str, attempt: int = 0) ->
 
 
 def manifest_list_of(metadata: Json) -> str | None:
-    """Where the manifest list of a table's current snapshot is."""
+    """The location of the manifest list of the current snapshot."""
     current = current_snapshot(metadata)
     return None if current is None else current["manifest-list"]
 
@@ -109,7 +109,7 @@ def current_snapshot(metadata: Json) -> Json | None:
 
 
 def head_of(metadata: Json, manifest_list: bytes | None) -> Head:
-    """The main branch of a table that somebody else may have written to."""
+    """The main branch of a table that other writers may have changed."""
     current = current_snapshot(metadata)
     if current is None or manifest_list is None:
         return Head(metadata["location"], sequence=metadata["last-sequence-number"])

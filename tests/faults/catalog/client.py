@@ -1,7 +1,7 @@
-"""One client of the catalog's kill test: changes tables in every way there is, and knows what it was promised.
+"""A client of the catalog's kill test: changes tables in all ways, and records what the server acknowledged.
 
-It asks one thing at a time. When an answer does not come it looks, on a new connection, what became of the request: all
-of it or nothing. Then, if the request had an Idempotency-Key, it is sent again and must have happened once.
+It sends one request at a time. If a response is lost, it checks on a new connection that the request happened
+completely or not at all. A request with an Idempotency-Key is then repeated, and must have happened once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 from tests.faults.client import Finding
 from tests.fixtures.server import RunningServer
 
-from .appends import SCHEMA, Append, Head, Json, an_append, head_of, manifest_list_of
-from .ledger import Change, Ledger, Name, OwnTable, SharedLog, SharedMark, State, Step, Subject, grown
+from .appends import SCHEMA, Append, Head, Json, head_of, manifest_list_of, prepare_append
+from .ledger import Change, Ledger, Name, OwnTable, SharedLog, SharedMark, State, Step, Subject, after_commit
 from .wire import LAKE, Call, Wire, table_path, tables_path
 
 SHARED: Final = "shared"
@@ -31,7 +31,7 @@ _BROKEN: Final = (ConnectionError, TimeoutError, OSError)
 
 
 class CatalogClient:
-    """Changes and checks. `work` and `audit` each use a connection of their own."""
+    """Changes and checks. `work` and `audit` use separate connections."""
 
     def __init__(self, name: str, random: Random) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class CatalogClient:
         self._random = random
         self._count = 0
         self._open: Wire | None = None
-        self._acts: Sequence[tuple[int, Callable[[], None]]] = (
+        self._actions: Sequence[tuple[int, Callable[[], None]]] = (
             (14, self._create),
             (8, self._create_staged),
             (24, self._append),
@@ -59,94 +59,94 @@ class CatalogClient:
         )
 
     def work(self, server: RunningServer, stop: threading.Event) -> None:
-        """Change until told to stop or until the server is gone. Raises Finding."""
-        weights, acts = zip(*self._acts, strict=True)
+        """Change tables until `stop` is set or the server is gone. Raises Finding."""
+        weights, actions = zip(*self._actions, strict=True)
         while not stop.is_set():
             try:
                 if self._open is None:
                     self._open = Wire(server.port)
                     self._resolve()
-                self._random.choices(acts, weights)[0]()
+                self._random.choices(actions, weights)[0]()
             except ConnectionRefusedError:
-                self._hang_up()
+                self._disconnect()
                 return
             except _BROKEN:
-                # A worker died, or all of them: the next connection tells.
-                self._hang_up()
-        self._hang_up()
+                # One worker or all of them died: the next connection shows which.
+                self._disconnect()
+        self._disconnect()
 
     def audit(self, server: RunningServer) -> None:
-        """Find out what became of the request under way, then compare what is there with what was promised."""
+        """Resolve the pending request, then compare the stored state with the acknowledged one."""
         self._open = Wire(server.port)
         try:
             self._resolve()
             if self._random.random() < 0.5:
                 self._repeat()
             for subject, state in self.ledger.known.items():
-                found = self._look(subject)
+                found = self._state_of(subject)
                 if found != state:
-                    raise Finding("lost", f"{subject} of {self.name} is {found}, promised was {state}")
+                    raise Finding("lost", f"{subject} of {self.name} is {found}, acknowledged was {state}")
             self._audit_listings()
             self._audit_files()
         except _BROKEN as error:
-            raise Finding("wrong", f"an answer broke off while nobody was killed: {error!r}") from error
+            raise Finding("wrong", f"a response broke off without a kill: {error!r}") from error
         finally:
-            self._hang_up()
+            self._disconnect()
 
-    # -- asking ---------------------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------------
 
     @property
     def _wire(self) -> Wire:
         assert self._open is not None
         return self._open
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._open is not None:
             self._open.close()
             self._open = None
 
     def _change(self, call: Call, after: dict[Subject, State], *changes: Change) -> Json:
-        """Ask for a change; if the answer does not come, it stays pending."""
+        """Request a change. It stays pending if the response is lost."""
         self.ledger.begin(Step(call, after, changes))
         reply = self._wire.call(call)
         if reply.status not in (200, 204):
-            raise Finding("wrong", f"{call} was answered {reply}")
+            raise Finding("wrong", f"{call} returned {reply}")
         self.ledger.confirm()
         return reply.document
 
     def _key(self) -> str:
-        """A key, for two of three requests."""
+        """An idempotency key, for two of three requests."""
         if self._random.random() < 0.34:
             return ""
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
-    def _fresh(self) -> str:
+    def _new_name(self) -> str:
         self._count += 1
         return f"{self.name}-{self._count}"
 
-    def _a_table(self) -> tuple[Name, OwnTable] | None:
-        """One that is there, if there is one."""
-        there = self._there()
-        return self._random.choice(there) if there else None
+    def _random_table(self) -> tuple[Name, OwnTable] | None:
+        """A random existing table, if any."""
+        existing = self._existing()
+        return self._random.choice(existing) if existing else None
 
-    def _there(self) -> list[tuple[Name, OwnTable]]:
+    def _existing(self) -> list[tuple[Name, OwnTable]]:
         return [
             (name, table)
             for name, table in self.ledger.known.items()
             if isinstance(name, Name) and isinstance(table, OwnTable)
         ]
 
-    def _a_free_name(self) -> Name | None:
-        free = [one for one, state in self.ledger.known.items() if isinstance(one, Name) and state is None]
+    def _unused_name(self) -> Name | None:
+        free = [name for name, state in self.ledger.known.items() if isinstance(name, Name) and state is None]
         return self._random.choice(free) if free else None
 
-    # -- acts -----------------------------------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        name = self._a_free_name()
+        name = self._unused_name()
         if name is None:
             return
-        location = f"s3://{LAKE}/{self.name}/{self._fresh()}"
+        location = f"s3://{LAKE}/{self.name}/{self._new_name()}"
         document = {"name": name.table, "schema": SCHEMA, "location": location}
         self._change(
             Call("POST", tables_path(name.namespace), document, self._key()),
@@ -156,11 +156,11 @@ class CatalogClient:
 
     def _create_staged(self) -> None:
         """Create a table with its first rows in one commit."""
-        name = self._a_free_name()
+        name = self._unused_name()
         if name is None:
             return
-        location = f"s3://{LAKE}/{self.name}/{self._fresh()}"
-        append = self._stored(an_append(Head(location), self._snapshot_id(), writer=self.name))
+        location = f"s3://{LAKE}/{self.name}/{self._new_name()}"
+        append = self._upload(prepare_append(Head(location), self._snapshot_id(), writer=self.name))
         updates = [
             {"action": "assign-uuid", "uuid": str(uuid.UUID(int=self._random.getrandbits(128), version=4))},
             {"action": "upgrade-format-version", "format-version": 2},
@@ -182,41 +182,47 @@ class CatalogClient:
         )
 
     def _append(self) -> None:
-        found = self._a_table()
+        found = self._random_table()
         if found is None:
             return
         name, table = found
         if len(table.snapshots) >= _MOST_SNAPSHOTS:
             self._drop()
             return
-        change, after = self._appended(table)
-        self._change(Call("POST", table_path(*name), change, self._key()), {name: after}, self._committed(name, after))
+        change, after = self._prepare_append(table)
+        self._change(
+            Call("POST", table_path(*name), change, self._key()), {name: after}, self._commit_event(name, after)
+        )
 
     def _set_mark(self) -> None:
-        found = self._a_table()
+        found = self._random_table()
         if found is None:
             return
         name, table = found
-        change, after = self._marked(table)
-        self._change(Call("POST", table_path(*name), change, self._key()), {name: after}, self._committed(name, after))
+        change, after = self._prepare_mark(table)
+        self._change(
+            Call("POST", table_path(*name), change, self._key()), {name: after}, self._commit_event(name, after)
+        )
 
     def _change_many(self) -> None:
         """Commit to several tables at once."""
-        there = self._there()
-        if len(there) < 2:
+        existing = self._existing()
+        if len(existing) < 2:
             return
         after: dict[Subject, State] = {}
-        changes, told = [], []
-        for name, table in self._random.sample(there, min(len(there), self._random.choice((2, 2, 3)))):
-            change, new = (self._appended if self._random.random() < 0.5 else self._marked)(table)
+        changes, events = [], []
+        for name, table in self._random.sample(existing, min(len(existing), self._random.choice((2, 2, 3)))):
+            change, new = (self._prepare_append if self._random.random() < 0.5 else self._prepare_mark)(table)
             changes.append({"identifier": {"namespace": [name.namespace], "name": name.table}, **change})
             after[name] = new
-            told.append(self._committed(name, new))
-        self._change(Call("POST", f"{LAKE}/transactions/commit", {"table-changes": changes}, self._key()), after, *told)
+            events.append(self._commit_event(name, new))
+        self._change(
+            Call("POST", f"{LAKE}/transactions/commit", {"table-changes": changes}, self._key()), after, *events
+        )
 
     def _mark_pair(self) -> None:
-        """Commit to both of two tables that the others change too."""
-        mark = self._fresh()
+        """Commit to both of two tables that other clients change too."""
+        mark = self._new_name()
         changes = [
             {
                 "identifier": {"namespace": [SHARED], "name": table},
@@ -238,7 +244,7 @@ class CatalogClient:
         listing = manifest_list_of(loaded["metadata"])
         head = head_of(loaded["metadata"], None if listing is None else self._wire.get_file(listing))
         snapshot = self._snapshot_id()
-        append = self._stored(an_append(head, snapshot, writer=self.name))
+        append = self._upload(prepare_append(head, snapshot, writer=self.name))
         log = SharedLog(LOG)
         mine = self.ledger.known[log]
         assert isinstance(mine, frozenset)
@@ -247,7 +253,7 @@ class CatalogClient:
         self._contend(Step(call, {log: mine | {snapshot}}, [Change("TableCommitted", SHARED, LOG)]))
 
     def _contend(self, step: Step) -> None:
-        """Ask for a change that others may keep from happening: then nothing of it has."""
+        """Request a change that can conflict with other clients: then it must not happen at all."""
         self.ledger.begin(step)
         reply = self._wire.call(step.call)
         if (reply.status, reply.kind) == (409, "CommitFailedException"):
@@ -256,10 +262,10 @@ class CatalogClient:
         elif reply.status in (200, 204):
             self.ledger.confirm()
         else:
-            raise Finding("wrong", f"{step.call} was answered {reply}")
+            raise Finding("wrong", f"{step.call} returned {reply}")
 
     def _rename(self) -> None:
-        found, target = self._a_table(), self._a_free_name()
+        found, target = self._random_table(), self._unused_name()
         if found is None or target is None:
             return
         name, table = found
@@ -274,7 +280,7 @@ class CatalogClient:
         )
 
     def _drop(self) -> None:
-        found = self._a_table()
+        found = self._random_table()
         if found is None:
             return
         name, table = found
@@ -284,45 +290,45 @@ class CatalogClient:
         self._change(Call("DELETE", path, None, self._key()), {name: None}, change)
 
     def _repeat(self) -> None:
-        """Send the newest request again: its answer is given again, and nothing changes."""
+        """Repeat the last request: the response is the same, and nothing changes."""
         step = self.ledger.last
         if step is None:
             return
         self.ledger.repeated += 1
         reply = self._wire.call(step.call)
         if reply.status not in (200, 204):
-            raise Finding("wrong", f"{step.call} was answered {reply} when it was sent again")
+            raise Finding("wrong", f"the repetition of {step.call} returned {reply}")
 
-    # -- parts of acts --------------------------------------------------------------------------------------------
+    # -- parts of actions -----------------------------------------------------------------------------------------
 
     def _snapshot_id(self) -> int:
         return self._random.getrandbits(62)
 
-    def _stored(self, append: Append) -> Append:
+    def _upload(self, append: Append) -> Append:
         self._wire.put_files(append.files)
         return append
 
-    def _appended(self, table: OwnTable) -> tuple[Json, OwnTable]:
-        append = self._stored(an_append(table.head, self._snapshot_id(), writer=self.name))
-        return {"requirements": append.requirements, "updates": append.updates}, grown(table, head=append.head)
+    def _prepare_append(self, table: OwnTable) -> tuple[Json, OwnTable]:
+        append = self._upload(prepare_append(table.head, self._snapshot_id(), writer=self.name))
+        return {"requirements": append.requirements, "updates": append.updates}, after_commit(table, head=append.head)
 
-    def _marked(self, table: OwnTable) -> tuple[Json, OwnTable]:
-        # Sometimes long, so that the metadata file does not fit into a row.
-        mark = self._fresh() + "." * self._random.choice((0, 0, 6000))
+    def _prepare_mark(self, table: OwnTable) -> tuple[Json, OwnTable]:
+        # Sometimes long, so that the metadata file is stored as a blob.
+        mark = self._new_name() + "." * self._random.choice((0, 0, 6000))
         updates = [{"action": "set-properties", "updates": {"mark": mark}}]
-        return {"requirements": [], "updates": updates}, grown(table, mark=mark)
+        return {"requirements": [], "updates": updates}, after_commit(table, mark=mark)
 
-    def _committed(self, name: Name, after: OwnTable) -> Change:
+    def _commit_event(self, name: Name, after: OwnTable) -> Change:
         return Change("TableCommitted", *name, generation=after.generation, snapshot=after.head.snapshot or 0)
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------
 
     def _resolve(self) -> None:
-        """Find out what became of the request whose answer never came."""
+        """Check the outcome of the request whose response was lost."""
         step = self.ledger.pending
         if step is None:
             return
-        found = {subject: self._look(subject) for subject in step.after}
+        found = {subject: self._state_of(subject) for subject in step.after}
         before = {subject: self.ledger.known[subject] for subject in step.after}
         happened = found == step.after
         if not happened and found != before:
@@ -330,21 +336,21 @@ class CatalogClient:
             raise Finding("torn" if some else "lost", f"{step} on {before} left {found}")
         self.ledger.note(happened=happened)
         if step.call.key:
-            happened = self._send_again(step, happened=happened)
+            happened = self._repeat_with_key(step, happened=happened)
         self.ledger.settle(happened=happened)
 
-    def _send_again(self, step: Step, *, happened: bool) -> bool:
-        """A key makes a request good again after a crash, whether or not it had happened; whether it has now."""
+    def _repeat_with_key(self, step: Step, *, happened: bool) -> bool:
+        """Repeat a request with its key after a crash, whether or not it had happened. Returns whether it has now."""
         self.ledger.repeated += 1
         reply = self._wire.call(step.call)
         is_shared = not any(isinstance(subject, Name) for subject in step.after)
         if is_shared and not happened and reply.status == 409:
             return False
         if reply.status not in (200, 204):
-            raise Finding("wrong", f"{step.call} was answered {reply} after a crash. happened={happened}")
+            raise Finding("wrong", f"{step.call} returned {reply} after a crash. happened={happened}")
         for subject, state in step.after.items():
-            if (found := self._look(subject)) != state:
-                raise Finding("wrong", f"{step.call} sent again left {subject} as {found} instead of {state}")
+            if (found := self._state_of(subject)) != state:
+                raise Finding("wrong", f"the repetition of {step.call} left {subject} as {found} instead of {state}")
         return True
 
     def _load(self, name: Name) -> Json:
@@ -353,7 +359,7 @@ class CatalogClient:
             raise Finding("lost", f"no table {name}")
         return loaded
 
-    def _look(self, subject: Subject) -> State:
+    def _state_of(self, subject: Subject) -> State:
         if isinstance(subject, SharedMark):
             properties = self._load(Name(SHARED, subject.table))["metadata"].get("properties", {})
             return str(properties.get(f"mark.{self.name}", ""))
@@ -372,26 +378,26 @@ class CatalogClient:
         for namespace in self.namespaces:
             reply = self._wire.ask("GET", tables_path(namespace))
             listed = {one["name"] for one in reply.document["identifiers"]}
-            promised = {name.table for name, _ in self._there() if name.namespace == namespace}
-            if listed != promised:
-                raise Finding("lost", f"the tables of {namespace} are {listed}, promised were {promised}")
+            acknowledged = {name.table for name, _ in self._existing() if name.namespace == namespace}
+            if listed != acknowledged:
+                raise Finding("lost", f"the tables of {namespace} are {listed}, acknowledged were {acknowledged}")
 
     def _audit_files(self) -> None:
-        """Every pointer leads to its file, and that to the files of the newest snapshot."""
-        for name, _ in self._there():
+        """Check that every metadata pointer, and the current snapshot below it, refers to existing files."""
+        for name, _ in self._existing():
             loaded = self._load(name)
             at = loaded["metadata-location"]
             document = self._wire.get_file(at)
             if document is None:
-                raise Finding("dangling", f"{name} points to {at}, where nothing is")
+                raise Finding("dangling", f"{name} points to the missing file {at}")
             if json.loads(document) != loaded["metadata"]:
-                raise Finding("wrong", f"{name} is shown with other metadata than {at} holds")
+                raise Finding("wrong", f"{name} is returned with other metadata than {at} has")
             listing = manifest_list_of(loaded["metadata"])
             if listing is None:
                 continue
             lines = self._wire.get_file(listing)
             if lines is None:
-                raise Finding("dangling", f"{name} names {listing}, where nothing is")
+                raise Finding("dangling", f"{name} refers to the missing file {listing}")
             for line in head_of(loaded["metadata"], lines).manifests:
                 if self._wire.get_file(line.path) is None:
-                    raise Finding("dangling", f"{name} names {line.path}, where nothing is")
+                    raise Finding("dangling", f"{name} refers to the missing file {line.path}")

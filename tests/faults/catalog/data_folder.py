@@ -1,4 +1,4 @@
-"""A server's data folder, looked into from outside: whether the rows of the catalog, its events and its files agree."""
+"""Inspects the data folder of a server: whether the rows of the catalog, its events and its files agree."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.events import decode_event as decode_object_event
 
-_MOVES = ("TableCreated", "TableCommitted", "ViewCreated", "ViewCommitted")
+_COMMITS = ("TableCreated", "TableCommitted", "ViewCreated", "ViewCommitted")
 
 
-class Told(NamedTuple):
-    """One event of the catalog."""
+class RecordedEvent(NamedTuple):
+    """A catalog event with its kind."""
 
     kind: str
     event: CatalogEvent
 
 
-class Outcome(NamedTuple):
-    """What is in the outbox: the catalog's events, and the keys of the metadata files whose creation is told."""
+class OutboxContents(NamedTuple):
+    """The events of the catalog, and the locations of created metadata files."""
 
-    catalog: list[Told]
+    catalog: list[RecordedEvent]
     metadata_files: list[str]
 
 
-async def read_outbox(store: MetaStore) -> Outcome:
-    """All of it, in order."""
+async def read_outbox(store: MetaStore) -> OutboxContents:
+    """Read the whole outbox, in order."""
     outbox = Outbox(store)
     catalog, files = [], []
     last = 0
@@ -37,55 +37,55 @@ async def read_outbox(store: MetaStore) -> Outcome:
         for entry in entries:
             kind = entry.event.kind
             if kind.startswith(("Table", "View", "Namespace")):
-                catalog.append(Told(kind, decode_event(entry.event.payload)))
+                catalog.append(RecordedEvent(kind, decode_event(entry.event.payload)))
             elif kind.startswith("ObjectCreated"):
                 event = decode_object_event(entry.event.payload)
                 if event.key.endswith(".metadata.json"):
                     files.append(f"s3://{event.bucket}/{event.key}")
         last = entries[-1].seq
-    return Outcome(catalog, files)
+    return OutboxContents(catalog, files)
 
 
-async def disagreements(store: MetaStore, outcome: Outcome) -> list[str]:
-    """Where pointers, the log of commits, files and events tell different stories."""
+async def find_inconsistencies(store: MetaStore, outcome: OutboxContents) -> list[str]:
+    """Find find_inconsistencies between metadata pointers, the commit log, files and events."""
     findings = []
-    moves: dict[str, list[CatalogEvent]] = defaultdict(list)
+    commits: dict[str, list[CatalogEvent]] = defaultdict(list)
     purged: set[str] = set()
     for kind, event in outcome.catalog:
-        if kind in _MOVES:
-            moves[event.id].append(event)
+        if kind in _COMMITS:
+            commits[event.id].append(event)
         elif kind == "TableDropped" and event.facts.get("purge") == "true":
             purged.add(event.id)
-    there = {
+    existing = {
         f"s3://{bucket}/{key}"
         for bucket, key in await store.rows("SELECT b.name, o.key FROM objects o JOIN buckets b ON b.id = o.bucket")
     }
-    for entry, events in moves.items():
+    for entry, events in commits.items():
         if [event.generation for event in events] != list(range(1, len(events) + 1)):
             findings.append(f"event: generations of {entry} are {[event.generation for event in events]}")
-        missing = {event.metadata_at for event in events} - there
+        missing = {event.metadata_at for event in events} - existing
         if missing and entry not in purged:
-            findings.append(f"dangling: committed metadata files are gone. entry={entry} files={missing}")
-    told = [event.metadata_at for events in moves.values() for event in events]
-    if sorted(told) != sorted(outcome.metadata_files):
-        findings.append(f"event: moves and metadata files differ. {set(told) ^ set(outcome.metadata_files)}")
-    unknown = {at for at in there if at.endswith(".metadata.json")} - set(told)
+            findings.append(f"dangling: committed metadata files are missing. entry={entry} files={missing}")
+    event_files = [event.metadata_at for events in commits.values() for event in events]
+    if sorted(event_files) != sorted(outcome.metadata_files):
+        findings.append(f"event: commits and metadata files differ. {set(event_files) ^ set(outcome.metadata_files)}")
+    unknown = {at for at in existing if at.endswith(".metadata.json")} - set(event_files)
     if unknown:
-        findings.append(f"torn: metadata files that no commit made. {unknown}")
+        findings.append(f"torn: metadata files without a commit. {unknown}")
     for id, at, token, generation in await store.rows("SELECT id, metadata_at, version_token, generation FROM entries"):
-        if at not in there:
+        if at not in existing:
             findings.append(f"dangling: {id} points to {at}")
-        findings += await _broken_chain(store, id, at, token, generation, moves[id])
-    alone = await store.rows("SELECT entry FROM entry_commits WHERE entry NOT IN (SELECT id FROM entries)")
-    if alone:
-        findings.append(f"row: commits of entries that are not there. {alone}")
+        findings += await _check_commit_chain(store, id, at, token, generation, commits[id])
+    orphaned = await store.rows("SELECT entry FROM entry_commits WHERE entry NOT IN (SELECT id FROM entries)")
+    if orphaned:
+        findings.append(f"row: commits of missing entries. {orphaned}")
     return findings
 
 
-async def _broken_chain(
+async def _check_commit_chain(
     store: MetaStore, id: str, at: str, token: str, generation: int, events: Sequence[CatalogEvent]
 ) -> list[str]:
-    """Whether each commit of an entry goes on where the last one ended, up to the pointer, and each has its event."""
+    """Check that the commits of an entry form a chain that ends at the pointer, and that each has its event."""
     commits = await store.rows(
         "SELECT generation, previous_at, metadata_at, expected_token, version_token FROM entry_commits"
         " WHERE entry = ? ORDER BY generation",
@@ -95,10 +95,12 @@ async def _broken_chain(
     before: tuple[str | None, str | None] = (None, None)
     for number, (made, previous_at, metadata_at, expected, version) in enumerate(commits, 1):
         if made != number or (previous_at, expected) != before:
-            findings.append(f"torn: commit {made} of {id} does not follow the one before. {previous_at} != {before[0]}")
+            findings.append(
+                f"torn: commit {made} of {id} does not follow its predecessor. {previous_at} != {before[0]}"
+            )
         before = (metadata_at, version)
     if (len(commits), *before) != (generation, at, token):
-        findings.append(f"torn: the pointer of {id} is not where its last commit is. {generation} {at} {before}")
+        findings.append(f"torn: the pointer of {id} is not its last commit. {generation} {at} {before}")
     if [(made, metadata_at) for made, _, metadata_at, _, _ in commits] != [
         (event.generation, event.metadata_at) for event in events
     ]:

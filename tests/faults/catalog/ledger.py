@@ -1,4 +1,4 @@
-"""What a client of the catalog knows: how its tables are, and every change it made, in order."""
+"""The expected state of a client's tables, and its changes in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wire import Call
 
 
 class Name(NamedTuple):
-    """A table by name."""
+    """The name of a table."""
 
     namespace: str
     table: str
@@ -23,10 +23,10 @@ class OwnTable:
     """A table that only one client writes to."""
 
     location: str
-    """No two tables have one location, so it tells a table from another that had its name."""
+    """Unique, so it distinguishes tables that had the same name."""
     snapshots: tuple[int, ...] = ()
     mark: str = ""
-    """A property that changes with each change of properties."""
+    """A property that every property change sets."""
     generation: int = field(default=1, compare=False)
     head: Head = field(default=Head(""), compare=False, repr=False)
 
@@ -38,33 +38,33 @@ class SharedMark(NamedTuple):
 
 
 class SharedLog(NamedTuple):
-    """The snapshots of one client in a table that all append to."""
+    """The snapshots of one client in a table to which all clients append."""
 
     table: str
 
 
 Subject = Name | SharedMark | SharedLog
-"""What a change is about, and what can be looked at to know whether it happened."""
+"""The subject of a change, which shows whether the change happened."""
 
 State = OwnTable | str | frozenset[int] | None
-"""How a subject is: a table or none, a mark, or a set of snapshots."""
+"""The state of a subject: a table or None, a mark, or a set of snapshots."""
 
 
 class Change(NamedTuple):
-    """One committed change, as its event tells it."""
+    """A committed change, with the fields of its event."""
 
     kind: str
     namespace: str
     table: str
     generation: int = 0
-    """None is told for shared tables: the others count too."""
+    """0 for shared tables, which other clients commit to as well."""
     snapshot: int = 0
     renamed_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request for a change: all of `after` comes about, or none of it."""
+    """A requested change: `after` becomes the state completely, or not at all."""
 
     call: Call
     after: Mapping[Subject, State]
@@ -73,38 +73,38 @@ class Step:
 
 @dataclass(slots=True)
 class Ledger:
-    """One client's knowledge."""
+    """The expected state of one client."""
 
     known: dict[Subject, State] = field(default_factory=dict)
     journal: list[Change] = field(default_factory=list)
     pending: Step | None = None
     last: Step | None = None
-    """The newest change, if it has a key and nothing was changed since: sent again, it changes nothing."""
+    """The last change, if it has an idempotency key: repeating it changes nothing."""
     acknowledged: int = 0
     repeated: int = 0
-    """Requests that were sent again under their key."""
+    """Requests repeated with their key."""
     happened: int = 0
-    """Changes without an answer that had happened."""
+    """Changes without a response that had happened."""
     vanished: int = 0
-    """Changes without an answer that had not."""
+    """Changes without a response that had not happened."""
     unanswered: Counter[str] = field(default_factory=Counter)
-    """Kinds of both."""
+    """Kinds of changes without a response."""
 
     def begin(self, step: Step) -> None:
-        assert self.pending is None, "a client has one request under way"
+        assert self.pending is None, "a client has one request in flight"
         self.pending = step
 
     def confirm(self) -> None:
-        """The server acknowledged what was pending."""
+        """Apply the pending change, which the server acknowledged."""
         self.acknowledged += 1
         self._apply()
 
     def refuse(self) -> None:
-        """The server answered that nothing happened."""
+        """Drop the pending change, which the server rejected."""
         self.pending = None
 
     def note(self, *, happened: bool) -> None:
-        """It was found out what became of a request without an answer."""
+        """Count the outcome of a request without a response."""
         assert self.pending is not None
         self.unanswered["+".join(sorted({change.kind for change in self.pending.changes}))] += 1
         if happened:
@@ -113,14 +113,14 @@ class Ledger:
             self.vanished += 1
 
     def settle(self, *, happened: bool) -> None:
-        """Go on from there."""
+        """Apply or drop the pending change."""
         if happened:
             self._apply()
         else:
             self.pending = None
 
     def own(self, table: Name) -> OwnTable | None:
-        """A table of its own."""
+        """The state of a table that only this client writes."""
         state = self.known[table]
         assert state is None or isinstance(state, OwnTable)
         return state
@@ -134,8 +134,8 @@ class Ledger:
         self.last = step if step.call.key else None
 
 
-def grown(table: OwnTable, *, head: Head | None = None, mark: str | None = None) -> OwnTable:
-    """A table after a commit."""
+def after_commit(table: OwnTable, *, head: Head | None = None, mark: str | None = None) -> OwnTable:
+    """The table after another commit."""
     return replace(
         table,
         snapshots=table.snapshots if head is None or head.snapshot is None else (*table.snapshots, head.snapshot),

@@ -1,7 +1,7 @@
-"""A catalog in a process of its own that dies at a chosen step of a request.
+"""A catalog in a separate process that dies at a chosen step of a request.
 
-A step is where a process can die with something done and something not: around the writing of a file, between the
-statements of a transaction, around its commit. The stores are the real ones; a thin layer around them counts.
+Steps are the points at which a death leaves partial work: around the writing of a file, between the statements of a
+transaction, around its commit. Thin wrappers around the real stores count them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from .wire import Call
 T = TypeVar("T")
 
 PASSED_FILE: Final = "passed.json"
-"""Where a process that was not to die leaves the names of the steps it passed."""
+"""Where a process that does not die stores the names of its steps."""
 
 COMMITTED: Final = "committed"
-"""The step from which on everything has happened."""
+"""From this step on the change has happened."""
 
 
 class Steps:
-    """Counts the steps of a request, and dies at one of them."""
+    """Counts the steps of a request, and dies at one."""
 
     def __init__(self, fatal: int | None = None) -> None:
         self.passed: list[str] = []
         self.counts = False
-        """Whether the request has begun: what opens the stores is not counted."""
+        """Whether the request has begun: opening the stores is not counted."""
         self._fatal = fatal
 
     def __call__(self, name: str) -> None:
@@ -74,8 +74,8 @@ class _CountedTransaction:
         self._step(_shortened(sql))
         return touched
 
-    def on_commit(self, told: Callable[[], None]) -> None:
-        self._inner.on_commit(told)
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        self._inner.on_commit(callback)
 
 
 class CountedStore:
@@ -98,14 +98,14 @@ class CountedStore:
     async def transact(self, work: Work[T]) -> T:
         async def counted(tx: Transaction) -> T:
             self._step("transaction begun")
-            answer = await work(_CountedTransaction(tx, self._step))
+            result = await work(_CountedTransaction(tx, self._step))
             self._step("transaction about to commit")
-            return answer
+            return result
 
         self._step("before the transaction")
-        answer = await self._inner.transact(counted)
+        result = await self._inner.transact(counted)
         self._step(COMMITTED)
-        return answer
+        return result
 
     async def sync(self) -> None:
         await self._inner.sync()
@@ -132,13 +132,13 @@ class _CountedWriter:
 
 
 class CountedFolder(FolderStorage):
-    """A byte store with steps around its files."""
+    """A storage backend with steps around the writing of files."""
 
     def __init__(self, root: Path, clock: ManualClock, step: Steps) -> None:
         super().__init__(root, clock)
         self._step = step
 
-    def create_file(  # type: ignore[override]  # callers have it by the protocol, which asks for no more than this
+    def create_file(  # type: ignore[override]  # callers use the protocol, which requires no more
         self, key: Key, size_hint: int | None = None
     ) -> FileWriter:
         self._step("before the file")
@@ -146,7 +146,7 @@ class CountedFolder(FolderStorage):
 
 
 @asynccontextmanager
-async def opened_catalog(data: Path, step: Steps, *, hours_later: int = 0) -> AsyncIterator[Lake]:
+async def open_catalog(data: Path, step: Steps, *, hours_later: int = 0) -> AsyncIterator[Lake]:
     """A catalog on a folder, at the present time or later."""
     clock = ManualClock(time.time_ns() // 1_000_000 + hours_later * 3_600_000)
     async with AsyncExitStack() as stack:
@@ -160,30 +160,30 @@ async def opened_catalog(data: Path, step: Steps, *, hours_later: int = 0) -> As
 
 
 def run(data: Path, call: Call, fatal: int | None) -> None:
-    """Answer one request, dying at a step unless it is None. For a process of its own."""
+    """Handle one request, and die at step `fatal` unless it is None. Runs in a separate process."""
     asyncio.run(_run(data, call, fatal))
 
 
 async def _run(data: Path, call: Call, fatal: int | None) -> None:
     step = Steps(fatal)
-    async with opened_catalog(data, step) as lake:
+    async with open_catalog(data, step) as lake:
         step.counts = True
         status = await send(lake, call)
-        step("before the answer is sent")
+        step("before the response")
         step.counts = False
     assert status in (200, 204), status
     (data / PASSED_FILE).write_text(json.dumps(step.passed))
 
 
 async def send(lake: Lake, call: Call) -> int:
-    """Send a request; its status."""
+    """Send a request. Returns its status."""
     body = b"" if call.document is None else json.dumps(call.document).encode()
     headers = {"idempotency-key": call.key} if call.key else {}
     return (await lake.send(call.method, f"{BASE}/{call.path}", body, headers)).status
 
 
 def _shortened(sql: str) -> str:
-    """Which statement it is: `INSERT INTO entry_commits`."""
+    """A short form of a statement: `INSERT INTO entry_commits`."""
     words = sql.split()
     at = next((n for n, word in enumerate(words) if word in ("FROM", "INTO", "UPDATE")), 0)
     return f"{words[0]} {words[at + 1]}" if at + 1 < len(words) else words[0]

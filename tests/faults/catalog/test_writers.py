@@ -1,4 +1,4 @@
-"""Eight writers on one table: each append that was answered is there, once, and nothing else is."""
+"""Eight writers on one table: every acknowledged append is stored once, and nothing else is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.fixtures.server import RunningServer, running_server
 
-from .appends import SCHEMA, Head, an_append, current_snapshot, head_of, manifest_list_of
+from .appends import SCHEMA, Head, current_snapshot, head_of, manifest_list_of, prepare_append
 from .wire import Call, Wire, table_path, tables_path
 
 WRITERS: Final = 8
@@ -20,12 +20,12 @@ _PATH: Final = table_path("ns", "t")
 
 
 class Writer:
-    """Appends until its time is over, and again after each conflict."""
+    """Appends until its time is over, and retries after conflicts."""
 
     def __init__(self, number: int) -> None:
         self.name = f"w{number}"
         self.snapshots: list[int] = []
-        """Of the appends that were answered."""
+        """Snapshots of acknowledged appends."""
         self.conflicts = 0
         self._random = Random(number)
 
@@ -41,7 +41,7 @@ class Writer:
         snapshot = self._random.getrandbits(62)
         attempt = 0
         while True:
-            append = an_append(_head(wire), snapshot, writer=self.name, attempt=attempt)
+            append = prepare_append(_head(wire), snapshot, writer=self.name, attempt=attempt)
             wire.put_files(append.files)
             reply = wire.call(Call("POST", _PATH, {"requirements": append.requirements, "updates": append.updates}))
             if reply.status == 200:
@@ -62,7 +62,7 @@ def _head(wire: Wire) -> Head:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.heavy)])
-def test_rows_are_those_of_the_appends_that_were_answered(seconds: int, tmp_path: Path) -> None:
+def test_rows_are_those_of_the_acknowledged_appends(seconds: int, tmp_path: Path) -> None:
     writers = [Writer(number) for number in range(WRITERS)]
     with running_server(tmp_path / "data") as server:
         wire = Wire(server.port)
@@ -78,20 +78,20 @@ def test_rows_are_those_of_the_appends_that_were_answered(seconds: int, tmp_path
         head = _head(wire)
         wire.close()
         assert "Traceback" not in server.log_text()
-    answered = [snapshot for writer in writers for snapshot in writer.snapshots]
+    acknowledged = [snapshot for writer in writers for snapshot in writer.snapshots]
     print(
-        f"seconds={seconds} writers={WRITERS} acknowledged={len(answered)}"
+        f"seconds={seconds} writers={WRITERS} acknowledged={len(acknowledged)}"
         f" conflicts={sum(writer.conflicts for writer in writers)} rows={head.rows}"
     )
     assert all(writer.snapshots for writer in writers)
-    # Back along the parents from the newest: every append is an ancestor of those that came after it.
+    # Follow the parents from the newest snapshot: every append is an ancestor of all later ones.
     by_id = {one["snapshot-id"]: one for one in metadata["snapshots"]}
     reached, at = [], current_snapshot(metadata)
     while at is not None:
         reached.append(at["snapshot-id"])
         at = by_id.get(at.get("parent-snapshot-id"))
-    assert sorted(reached) == sorted(answered)
-    assert len(by_id) == len(answered)
-    assert head.rows == len(answered) == len(head.manifests)
-    assert {line.added_snapshot_id for line in head.manifests} == set(answered)
-    assert metadata["last-sequence-number"] == len(answered)
+    assert sorted(reached) == sorted(acknowledged)
+    assert len(by_id) == len(acknowledged)
+    assert head.rows == len(acknowledged) == len(head.manifests)
+    assert {line.added_snapshot_id for line in head.manifests} == set(acknowledged)
+    assert metadata["last-sequence-number"] == len(acknowledged)

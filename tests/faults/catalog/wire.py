@@ -1,4 +1,4 @@
-"""The catalog and its files over one connection, with nothing between the test and the bytes."""
+"""The catalog and its files over one raw connection."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LAKE: Final = "lake"
 """The table bucket."""
 
 Json = Any
-"""Documents as the wire has them."""
+"""JSON documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """A response of the catalog."""
 
     status: int
     document: Json
@@ -31,7 +31,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request to the catalog that can be sent again as it is."""
+    """A request to the catalog that can be repeated unchanged."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Call:
 
 
 class Wire:
-    """One connection. Everything raises ConnectionError or TimeoutError when the other side goes away."""
+    """One connection. All methods raise ConnectionError or TimeoutError if the server goes away."""
 
     def __init__(self, port: int) -> None:
         self._signer = Signer(f"127.0.0.1:{port}")
@@ -51,7 +51,7 @@ class Wire:
         self._connection.close()
 
     def call(self, call: Call) -> Reply:
-        """Ask the catalog."""
+        """Send a request to the catalog."""
         headers = {"idempotency-key": call.key} if call.key else {}
         body = b"" if call.document is None else json.dumps(call.document).encode()
         target = f"/iceberg/v1/{call.path}"
@@ -61,11 +61,11 @@ class Wire:
         return Reply(answer.status, json.loads(answer.body) if answer.body else None)
 
     def ask(self, method: str, path: str, document: Json = None) -> Reply:
-        """Ask the catalog something that is not sent again."""
+        """Send a request that is not repeated."""
         return self.call(Call(method, path, document))
 
     def load(self, namespace: str, table: str) -> Json | None:
-        """A table as loadTable shows it; None if there is none."""
+        """The loadTable response; None if the table does not exist."""
         reply = self.ask("GET", table_path(namespace, table))
         if reply.status == 404 and reply.kind == "NoSuchTableException":
             return None
@@ -79,28 +79,28 @@ class Wire:
             assert answer.status == 200, answer
 
     def get_file(self, location: str) -> bytes | None:
-        """What is at a location; None if nothing is."""
+        """The file at a location; None if absent."""
         answer = self._connection.ask(self._signer.request("GET", _target(location)))
         assert answer.status in (200, 404), answer
         return answer.body if answer.status == 200 else None
 
     def make_lake(self, *namespaces: str) -> None:
-        """The table bucket and its namespaces."""
+        """Create the table bucket and its namespaces."""
         answer = self._connection.ask(self._signer.request("PUT", f"/{LAKE}"))
         assert answer.status == 200, answer
         assert self.ask("PUT", f"buckets/{LAKE}").status == 200
         for namespace in namespaces:
-            made = self.ask("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
-            assert made.status == 200, made
+            response = self.ask("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
+            assert response.status == 200, response
 
 
 def tables_path(namespace: str) -> str:
-    """Where a namespace's tables are."""
+    """The path of the tables of a namespace."""
     return f"{LAKE}/namespaces/{namespace}/tables"
 
 
 def table_path(namespace: str, table: str) -> str:
-    """Where a table is."""
+    """The path of a table."""
     return f"{tables_path(namespace)}/{table}"
 
 

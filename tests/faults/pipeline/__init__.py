@@ -1,1 +1,1 @@
-"""The pipeline under faults: workers that are killed or sleep at any point of a job, and writers beside maintenance."""
+"""The pipeline under faults: killed and suspended workers, and writers during maintenance."""

@@ -1,6 +1,6 @@
-"""Kill -9 of a worker in the middle of a job, or a sleep that outlasts its lease: another worker finishes the job.
+"""A worker is killed during a job, or suspended longer than its lease: another worker finishes the job.
 
-The table reads the same before and after, and no file that it refers to is gone: the verification job says so.
+The verification job confirms that the table reads the same before and after, and that no referenced file is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.pipeline.maintenance_run import (
     wait_until,
 )
 
-from .scenes import SCENES, Scene, new_table
+from .scenarios import SCENARIOS, Scenario, new_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
 KILLS: Final = int(os.environ.get("FAULT_KILLS", "10"))
-"""Of each job."""
-SLEEPS: Final = 2
+"""Kills per job."""
+SUSPENSIONS: Final = 2
 DONE: Final = "done"
 LEASE_SECONDS: Final = 3.0
 
 
 @dataclass
 class Tally:
-    """What one run saw."""
+    """The results of one run."""
 
     kills: int = 0
     late: int = 0
-    """Jobs that were done before the kill came: these do not count."""
+    """Jobs that finished before the kill, which do not count."""
     finished: int = 0
     lost: int = 0
     missing: int = 0
@@ -66,8 +66,8 @@ class Tally:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
-    """Nothing is planned but what is asked for here."""
+def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
+    """A server that plans no maintenance by itself."""
     folder = tmp_path_factory.mktemp("kills")
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
     with running_server(folder / "data", *quiet, workers=2) as server, maintained_lake(server, folder) as found:
@@ -75,12 +75,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, place: MaintainedLake) -> Bench:
-    return new_bench(spark, place.lake, place.worker_keys)
+def bench(spark: SparkSession, maintained: MaintainedLake) -> Bench:
+    return new_bench(spark, maintained.lake, maintained.worker_keys)
 
 
-def look(bench: Bench, ref: TableRef, tally: Tally) -> tuple[Option, Option]:
-    """What the rows of a table come to, and how many there are. Counts what is wrong with it."""
+def verify(bench: Bench, ref: TableRef, tally: Tally) -> tuple[Option, Option]:
+    """The checksum and number of the rows of a table. Counts its problems."""
     table = bench.table(*ref.namespace)
     report = bench.do(JobKind.VERIFY, table, {"checksums": True, "all-snapshots": True})
     tally.missing += len(report.problems)
@@ -88,105 +88,111 @@ def look(bench: Bench, ref: TableRef, tally: Tally) -> tuple[Option, Option]:
     return report.details["checksum"], report.details["live-rows"]
 
 
-def wait_for_the_moment(place: MaintainedLake, scene: Scene, task_id: int, random: Random) -> None:
-    """Wait until a worker is somewhere in the job: mostly at what the job is about, now and then before."""
+def wait_for_kill_point(maintained: MaintainedLake, scenario: Scenario, task_id: int, random: Random) -> None:
+    """Wait until a worker is in the main stage of the job, or sometimes in any stage."""
     anywhere = random.random() < 0.2
 
-    def is_there() -> bool:
-        stage = stage_of(place, task_id)
-        return stage not in ("", "starting Spark") if anywhere else stage in (scene.stage, DONE)
+    def is_reached() -> bool:
+        stage = stage_of(maintained, task_id)
+        return stage not in ("", "starting Spark") if anywhere else stage in (scenario.stage, DONE)
 
-    wait_until(is_there, f"{task_id} is worked on")
-    time.sleep(random.uniform(0.0, scene.longest_seconds))
+    wait_until(is_reached, f"{task_id} is worked on")
+    time.sleep(random.uniform(0.0, scenario.longest_seconds))
 
 
-def stage_of(place: MaintainedLake, task_id: int) -> str:
-    """What a task's worker has said last."""
-    task = place.client.tasks.get(task_id)
+def stage_of(maintained: MaintainedLake, task_id: int) -> str:
+    """The last progress stage of a task."""
+    task = maintained.client.tasks.get(task_id)
     return DONE if task.state is TaskState.DONE else str((task.progress or {}).get("stage", ""))
 
 
-def finish(place: MaintainedLake, task_id: int, tally: Tally) -> None:
-    """Have another worker take the task over when its lease has ended."""
-    (ended,) = run_tasks(place, own_runner(place))
+def finish(maintained: MaintainedLake, task_id: int, tally: Tally) -> None:
+    """Let another worker take over the task after its lease expires."""
+    (ended,) = run_tasks(maintained, own_runner(maintained))
     assert (ended.task.id, ended.summary) == (task_id, "done")
     assert ended.task.attempts == 2
-    tally.finished += place.client.tasks.get(task_id).state is TaskState.DONE
+    tally.finished += maintained.client.tasks.get(task_id).state is TaskState.DONE
 
 
 def one_round(
-    place: MaintainedLake, bench: Bench, scene: Scene, ref: TableRef, folder: Path, random: Random, tally: Tally
+    maintained: MaintainedLake,
+    bench: Bench,
+    scenario: Scenario,
+    ref: TableRef,
+    folder: Path,
+    random: Random,
+    tally: Tally,
 ) -> None:
-    scene.make_untidy(place, bench, ref, tally.kills + tally.late)
-    before = look(bench, ref, tally)
-    task = place.submit(scene.job, ref, **scene.options)
-    victim = start_worker(place, folder, lease_seconds=LEASE_SECONDS)
+    scenario.prepare(maintained, bench, ref, tally.kills + tally.late)
+    before = verify(bench, ref, tally)
+    task = maintained.submit(scenario.job, ref, **scenario.options)
+    victim = start_worker(maintained, folder, lease_seconds=LEASE_SECONDS)
     try:
-        wait_for_the_moment(place, scene, task.id, random)
+        wait_for_kill_point(maintained, scenario, task.id, random)
     finally:
-        stage = stage_of(place, task.id)
+        stage = stage_of(maintained, task.id)
         victim.kill(with_java=random.random() < 0.7)
-    if place.client.tasks.get(task.id).state is TaskState.DONE:
+    if maintained.client.tasks.get(task.id).state is TaskState.DONE:
         tally.late += 1
     else:
         tally.kills += 1
         tally.stages[stage] += 1
-        finish(place, task.id, tally)
-    tally.lost += look(bench, ref, tally) != before
+        finish(maintained, task.id, tally)
+    tally.lost += verify(bench, ref, tally) != before
 
 
-@pytest.mark.parametrize("job", list(SCENES), ids=str)
-def test_a_killed_worker_loses_nothing_and_another_finishes(
-    place: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
+@pytest.mark.parametrize("job", list(SCENARIOS), ids=str)
+def test_killed_worker_loses_nothing_and_another_finishes(
+    maintained: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
 ) -> None:
     random, tally = Random(SEED), Tally()
-    ref = new_table(place, bench, place.namespace())
+    ref = new_table(maintained, bench, maintained.namespace())
     try:
         while tally.kills < KILLS and not (tally.lost or tally.missing) and tally.late < 2 * KILLS:
-            one_round(place, bench, SCENES[job], ref, tmp_path, random, tally)
+            one_round(maintained, bench, SCENARIOS[job], ref, tmp_path, random, tally)
     finally:
         print(f"{job}: {tally}")
     assert (tally.kills, tally.finished, tally.lost, tally.missing) == (KILLS, KILLS, 0, 0)
-    # What the killed ones have left behind is found, and is all that is.
-    before = look(bench, ref, tally)
+    # Orphan removal finds the files of the killed workers, and no others.
+    before = verify(bench, ref, tally)
     table = bench.table(*ref.namespace)
     cleaned = bench.do(JobKind.REMOVE_ORPHANS, table, {"older-than-ms": 0, "allow-young": True})
-    print(f"{job}: left behind and removed: {cleaned.removed.files} files")
-    assert look(bench, ref, tally) == before
+    print(f"{job}: orphans removed: {cleaned.removed.files} files")
+    assert verify(bench, ref, tally) == before
 
 
-def fall_asleep(victim: RunningWorker) -> None:
-    """Stop every process of a worker, as a machine that is suspended does."""
+def suspend(victim: RunningWorker) -> None:
+    """Stop every process of a worker, like a suspended machine."""
     os.killpg(victim.process.pid, signal.SIGSTOP)
 
 
-@pytest.mark.parametrize("job", list(SCENES), ids=str)
-def test_a_worker_that_slept_longer_than_its_lease_does_no_harm_when_it_wakes(
-    place: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
+@pytest.mark.parametrize("job", list(SCENARIOS), ids=str)
+def test_worker_suspended_longer_than_its_lease_does_no_harm_when_it_resumes(
+    maintained: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
 ) -> None:
-    random, tally, scene = Random(SEED), Tally(), SCENES[job]
-    ref = new_table(place, bench, place.namespace())
-    slept = 0
-    while slept < SLEEPS:
-        scene.make_untidy(place, bench, ref, slept + tally.late)
-        before = look(bench, ref, tally)
-        task = place.submit(scene.job, ref, **scene.options)
-        victim = start_worker(place, tmp_path, lease_seconds=LEASE_SECONDS)
+    random, tally, scenario = Random(SEED), Tally(), SCENARIOS[job]
+    ref = new_table(maintained, bench, maintained.namespace())
+    suspended = 0
+    while suspended < SUSPENSIONS:
+        scenario.prepare(maintained, bench, ref, suspended + tally.late)
+        before = verify(bench, ref, tally)
+        task = maintained.submit(scenario.job, ref, **scenario.options)
+        victim = start_worker(maintained, tmp_path, lease_seconds=LEASE_SECONDS)
         try:
-            wait_for_the_moment(place, scene, task.id, random)
-            fall_asleep(victim)
-            if place.client.tasks.get(task.id).state is TaskState.DONE:
+            wait_for_kill_point(maintained, scenario, task.id, random)
+            suspend(victim)
+            if maintained.client.tasks.get(task.id).state is TaskState.DONE:
                 tally.late += 1
                 continue
-            slept += 1
-            # By what it said before: asleep it says nothing.
-            tally.stages[stage_of(place, task.id)] += 1
-            finish(place, task.id, tally)
-            assert look(bench, ref, tally) == before
+            suspended += 1
+            # The last stage before the suspension.
+            tally.stages[stage_of(maintained, task.id)] += 1
+            finish(maintained, task.id, tally)
+            assert verify(bench, ref, tally) == before
             os.killpg(victim.process.pid, signal.SIGCONT)
             wait_until(lambda: ": lease lost" in victim.said(), "the worker detects the lost lease")  # noqa: B023  # waits here
-            assert look(bench, ref, tally) == before
+            assert verify(bench, ref, tally) == before
         finally:
             victim.kill()
-    print(f"{job}: slept={slept} {tally}")
-    assert (tally.finished, tally.missing) == (SLEEPS, 0)
+    print(f"{job}: suspended={suspended} {tally}")
+    assert (tally.finished, tally.missing) == (SUSPENSIONS, 0)

@@ -1,6 +1,6 @@
-"""A writer that commits in a loop while its table is compacted all the time: no row is lost, and no commit of it fails.
+"""A writer commits in a loop while its table is compacted continuously: no row is lost and no commit fails.
 
-It has the retries that it has by default. When two are too close together it is maintenance that gives way.
+The writer uses its default retries. On conflicts maintenance yields.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ SECONDS: Final = float(os.environ.get("FAULT_SECONDS", "120"))
 LEAST_COMPACTIONS: Final = 3
 
 Write = Callable[[int], None]
-"""Adds the row with that id, in one commit."""
+"""Adds the row with this id in one commit."""
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
+def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
     folder = tmp_path_factory.mktemp("writers")
     with running_server(folder / "data", workers=2, **SOON) as server, maintained_lake(server, folder) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, place: MaintainedLake) -> Bench:
-    return new_bench(spark, place.lake, place.worker_keys)
+def bench(spark: SparkSession, maintained: MaintainedLake) -> Bench:
+    return new_bench(spark, maintained.lake, maintained.worker_keys)
 
 
-def pyiceberg_writer(place: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
-    with place.loaded(ref) as table:
+def pyiceberg_writer(maintained: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
+    with maintained.loaded(ref) as table:
         yield lambda number: table.append(people(number))
 
 
-def spark_writer(place: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
+def spark_writer(maintained: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
     name = bench.table(*ref.namespace).sql
 
     def write(number: int) -> None:
@@ -61,44 +61,44 @@ def spark_writer(place: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator
 
 
 @pytest.mark.parametrize("writer", [pyiceberg_writer, spark_writer])
-def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
-    place: MaintainedLake,
+def test_commits_succeed_during_maintenance(
+    maintained: MaintainedLake,
     bench: Bench,
     tmp_path: Path,
     writer: Callable[[MaintainedLake, Bench, TableRef], Iterator[Write]],
 ) -> None:
-    namespace = place.namespace()
-    # Without rest, all three: the table is rewritten, and its old snapshots go, while it is written to.
-    place.attach(namespace, "system.data-compaction", min_input_files=5, interval=1)
-    place.attach(namespace, "system.metadata-compaction", interval=1)
-    place.attach(
+    namespace = maintained.namespace()
+    # All three run continuously: compaction, metadata compaction and snapshot expiration.
+    maintained.attach(namespace, "system.data-compaction", min_input_files=5, interval=1)
+    maintained.attach(namespace, "system.metadata-compaction", interval=1)
+    maintained.attach(
         namespace,
         "system.snapshot-expiry",
         max_snapshot_age_ms=20_000,
         min_snapshots_to_keep=5,
         interval=5,
     )
-    ref = place.table(namespace)
+    ref = maintained.table(namespace)
     written: list[int] = []
     failures: list[str] = []
     stop = threading.Event()
 
     def work() -> None:
-        for write in writer(place, bench, ref):
+        for write in writer(maintained, bench, ref):
             number = 0
             while not stop.is_set():
                 try:
                     write(number)
-                except Exception as error:  # counted: none is to happen, whatever it is
+                except Exception as error:  # counted: no exception should happen
                     failures.append(f"{type(error).__name__}: {str(error)[:300]}")
                 else:
                     written.append(number)
                 number += 1
 
     thread = threading.Thread(target=work)
-    with running_worker(place, tmp_path) as worker:
-        # Its Spark is to be there by the time that counts.
-        place.wait_done(place.submit(JobKind.VERIFY, ref).id)
+    with running_worker(maintained, tmp_path) as worker:
+        # Spark should be running before the measured time.
+        maintained.wait_done(maintained.submit(JobKind.VERIFY, ref).id)
         thread.start()
         try:
             time.sleep(SECONDS)
@@ -106,7 +106,9 @@ def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
             stop.set()
             thread.join()
         assert worker.stop() == 0, worker.said()
-    ended = [task for task in place.tasks_of(ref) if task.state is TaskState.DONE and (task.report or {})["changed"]]
+    ended = [
+        task for task in maintained.tasks_of(ref) if task.state is TaskState.DONE and (task.report or {})["changed"]
+    ]
     done = Counter(str(task.kind) for task in ended)
     table = bench.table(namespace)
     found = [row[0] for row in bench.sql(f"SELECT id FROM {table.sql} ORDER BY id")]
@@ -115,17 +117,17 @@ def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
     assert failures == []
     assert found == written
     assert done[JobKind.COMPACT] >= LEAST_COMPACTIONS
-    assert not [task.failure for task in place.tasks_of(ref) if task.state is TaskState.DEAD]
+    assert not [task.failure for task in maintained.tasks_of(ref) if task.state is TaskState.DEAD]
     bench.checksum(table)
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_changes_of_rows_are_made_whole_or_refused_while_their_files_are_rewritten(
-    place: MaintainedLake, bench: Bench, tmp_path: Path, mode: str
+def test_row_updates_are_atomic_or_rejected_during_compaction(
+    maintained: MaintainedLake, bench: Bench, tmp_path: Path, mode: str
 ) -> None:
-    """A change is about files. One whose files were rewritten since it was planned is refused by the client itself."""
-    namespace = place.namespace()
-    place.attach(namespace, "system.data-compaction", min_input_files=2, interval=1)
+    """The client rejects an update whose files were rewritten since it was planned."""
+    namespace = maintained.namespace()
+    maintained.attach(namespace, "system.data-compaction", min_input_files=2, interval=1)
     table = bench.table(namespace)
     bench.sql(
         f"CREATE TABLE {table.sql} (id BIGINT, n BIGINT) USING iceberg TBLPROPERTIES"
@@ -133,8 +135,8 @@ def test_changes_of_rows_are_made_whole_or_refused_while_their_files_are_rewritt
     )
     bench.sql(f"INSERT INTO {table.sql} SELECT -id, 0 FROM range(1, 11)")
     made = refused = 0
-    with running_worker(place, tmp_path) as worker:
-        place.wait_done(place.submit(JobKind.VERIFY, table.ref).id)
+    with running_worker(maintained, tmp_path) as worker:
+        maintained.wait_done(maintained.submit(JobKind.VERIFY, table.ref).id)
         deadline = time.monotonic() + SECONDS / 2
         while time.monotonic() < deadline:
             bench.sql(f"INSERT INTO {table.sql} VALUES ({made + refused}, 0)")

@@ -7,20 +7,20 @@ import org.apache.fluss.client.table.scanner.log.LogScanner;
 import org.apache.fluss.config.Configuration;
 import org.apache.fluss.metadata.TablePath;
 
-/** Reads a log table from its beginning until it is ended; prints a line for each record: its producer and number. */
+/** Reads a log table from its beginning until it is killed; prints the producer and number of each record. */
 public final class Reader {
     private static final Duration WAIT = Duration.ofSeconds(1);
 
-    public static void main(String[] words) throws Exception {
-        Configuration said = new Configuration();
-        said.setString("bootstrap.servers", words[0]);
-        said.setString("client.security.protocol", "SASL");
-        said.setString("client.security.sasl.mechanism", "PLAIN");
-        said.setString("client.security.sasl.username", words[1]);
-        said.setString("client.security.sasl.password", words[2]);
-        TablePath path = TablePath.of("fluss", words[3]);
-        int buckets = Integer.parseInt(words[4]);
-        try (Connection connection = ConnectionFactory.createConnection(said);
+    public static void main(String[] arguments) throws Exception {
+        Configuration settings = new Configuration();
+        settings.setString("bootstrap.servers", arguments[0]);
+        settings.setString("client.security.protocol", "SASL");
+        settings.setString("client.security.sasl.mechanism", "PLAIN");
+        settings.setString("client.security.sasl.username", arguments[1]);
+        settings.setString("client.security.sasl.password", arguments[2]);
+        TablePath path = TablePath.of("fluss", arguments[3]);
+        int buckets = Integer.parseInt(arguments[4]);
+        try (Connection connection = ConnectionFactory.createConnection(settings);
                 Table table = connection.getTable(path);
                 LogScanner scanner = table.newScan().createLogScanner()) {
             for (int bucket = 0; bucket < buckets; bucket++) {

@@ -1,6 +1,6 @@
-"""Writes to a log table and to a table of keys until its input ends; says a line for each row that was acknowledged.
+"""Writes to a log table and to a KV table until it receives a line; prints a line for each acknowledged row.
 
-As `Producer.java` does, with pyfluss. Run by `producing`.
+The pyfluss counterpart of `Producer.java`. Run by `producers`.
 """
 
 from __future__ import annotations
@@ -16,88 +16,88 @@ from typing import Any
 import fluss
 from tests.clients.streams.serving import config
 
-_ON_THE_WAY = 64
+_IN_FLIGHT = 64
 _PAUSE_SECONDS = 0.002
-_AGAIN_SECONDS = 0.05
+_RETRY_SECONDS = 0.05
 _NO_TABLE = 7
 
 
 async def produce(address: str, user: str, secret: str, name: str, first: str, count: str) -> None:
-    """Go on until somebody says something. Its keys are so many, from the first on."""
+    """Write until a line arrives on standard input, to `count` keys from `first` on."""
     first_key, keys = int(first), int(count)
     connection = await fluss.FlussConnection.create(
-        config(address, user, secret, **{"writer.batch-timeout-ms": "5"})  # so that there are many
+        config(address, user, secret, **{"writer.batch-timeout-ms": "5"})  # many small batches
     )
     appends = (await connection.get_table(fluss.TablePath("fluss", "log"))).new_append().create_writer()
     upserts = (await connection.get_table(fluss.TablePath("fluss", "keys"))).new_upsert().create_writer()
-    room = asyncio.Semaphore(_ON_THE_WAY)
-    following: set[asyncio.Task[None]] = set()
-    told = _hear()
-    tell("begun", 0)
+    slots = asyncio.Semaphore(_IN_FLIGHT)
+    pending: set[asyncio.Task[None]] = set()
+    stop = _read_stop()
+    report("started", 0)
 
     async def follow(written: Any, table: str, number: int) -> None:
         try:
             await written.wait()
-            tell(table, number)
+            report(table, number)
         except fluss.FlussError as problem:
-            tell(f"failed {problem!r}", number)
+            report(f"failed {problem!r}", number)
         finally:
-            room.release()
+            slots.release()
 
-    async def begin(write: Callable[[Any], Any], row: dict[str, Any], table: str, number: int) -> None:
+    async def start_write(write: Callable[[Any], Any], row: dict[str, Any], table: str, number: int) -> None:
         while True:
             try:
                 written = write(row)
                 break
             except fluss.FlussError as problem:
-                # When every server it knew is gone pyfluss forgets all tables, too, and takes no rows of them until it
-                # has asked for them again. This one was not taken.
+                # When all known servers are gone, pyfluss forgets its tables too, and rejects rows until the table
+                # is fetched again. This row was rejected.
                 if problem.error_code != _NO_TABLE:
                     raise
             with contextlib.suppress(fluss.FlussError):
                 await connection.get_table(fluss.TablePath("fluss", table))
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
         task = asyncio.create_task(follow(written, table, number))
-        following.add(task)
-        task.add_done_callback(following.discard)
+        pending.add(task)
+        task.add_done_callback(pending.discard)
 
     number = 0
-    while not told.is_set():
-        await room.acquire()
-        await room.acquire()
-        await begin(appends.append, {"producer": name, "number": number}, "log", number)
+    while not stop.is_set():
+        await slots.acquire()
+        await slots.acquire()
+        await start_write(appends.append, {"producer": name, "number": number}, "log", number)
         key = {"id": first_key + number % keys}
         row = {**key, "producer": name, "number": number}
         if number % 7 == 6:
-            await begin(upserts.delete, key, "keys", number)
+            await start_write(upserts.delete, key, "keys", number)
         else:
-            await begin(upserts.upsert, row, "keys", number)
+            await start_write(upserts.upsert, row, "keys", number)
         number += 1
         await asyncio.sleep(_PAUSE_SECONDS)
     await appends.flush()
     await upserts.flush()
-    while following:
-        await asyncio.wait(following)
-    tell("done", number)
+    while pending:
+        await asyncio.wait(pending)
+    report("done", number)
 
 
-def _hear() -> threading.Event:
-    """Set when somebody says something. By a thread that holds up nobody: a producer that fails is to end."""
-    told = threading.Event()
+def _read_stop() -> threading.Event:
+    """Set when a line arrives. Read by a daemon thread, so that a failing producer can end."""
+    stop = threading.Event()
 
     def read() -> None:
         sys.stdin.readline()
-        told.set()
+        stop.set()
 
     threading.Thread(target=read, daemon=True).start()
-    return told
+    return stop
 
 
-def tell(what: str, number: int) -> None:
-    print(what, number, flush=True)
+def report(event: str, number: int) -> None:
+    print(event, number, flush=True)
 
 
 if __name__ == "__main__":
     asyncio.run(produce(*sys.argv[1:7]))
-    # Not by the end of the interpreter: threads of the client that still run then abort the process now and then.
+    # Skips the shutdown of the interpreter: client threads that still run sometimes abort the process there.
     os._exit(0)

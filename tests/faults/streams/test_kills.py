@@ -1,7 +1,7 @@
-"""Kill -9 of servers with streams while producers of both clients write, which live on: nothing is lost or there twice.
+"""Kill -9 of stream servers while producers of both clients write: nothing is lost or stored twice.
 
-The whole server is killed, or the process alone that serves streams, at any point and while it starts; its clients find
-it again by themselves. At the end every producer is told of all it sent.
+The whole server is killed, or only its streams process, at any point and while it starts. The clients reconnect by
+themselves. In the end all writes of every producer are acknowledged.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, launch_server
 from tests.server.running_processes import children_of, wait_until
 
-from .producing import (
+from .producers import (
     KEYS,
     LOG,
     PATIENCE_SECONDS,
     ROWS,
     Producer,
     check,
-    go_on,
     java_producer,
     python_producer,
     read_tables,
+    wait_for_progress,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 _SETTINGS: Final = ("--set", "streams.segment=64KiB", "--set", "streams.scan_ttl=2s")
-"""Segments so small that some are sealed and some go to the byte store; scans that are soon let go of."""
+"""Small segments, so that some are sealed and uploaded; a short expiry of scans."""
 
 _STREAMS: Final = "lakebed-streams"
 MANY: Final = int(os.environ.get("STREAM_KILLS", "200"))
 
 
-class Killed:
-    """A server on one folder and one port, killed and started again."""
+class KilledServer:
+    """A server with a fixed folder and port that is killed and restarted."""
 
     def __init__(self, data: Path, random: Random) -> None:
         self._data = data
@@ -63,14 +63,14 @@ class Killed:
         return start_streams(self._data, *_SETTINGS, port=self._port, within_seconds=PATIENCE_SECONDS)
 
     def kill(self) -> None:
-        """End something of it, and have it serve again."""
+        """Kill the server or its streams process, and wait until it serves again."""
         time.sleep(self._random.uniform(0.05, 0.8))
-        chance = self._random.random() if self.kills else 0.9  # the first is of the whole server, however few there are
+        chance = self._random.random() if self.kills else 0.9  # the first kill is of the whole server
         self.kills += 1
         if chance < 0.8 and (processes := self._processes()):
             os.kill(processes[0], signal.SIGKILL)
             wait_until(lambda: not Path(f"/proc/{processes[0]}").exists(), "the end of the process")
-            wait_until(lambda: bool(self._processes()), "another process")
+            wait_until(lambda: bool(self._processes()), "the replacement of the process")
             self.processes_killed += 1
             return
         self.streams.server.kill()
@@ -96,8 +96,8 @@ class Killed:
 
 
 @contextmanager
-def killed(data: Path, random: Random) -> Iterator[Killed]:
-    server = Killed(data, random)
+def killed_server(data: Path, random: Random) -> Iterator[KilledServer]:
+    server = KilledServer(data, random)
     try:
         yield server
     finally:
@@ -105,13 +105,13 @@ def killed(data: Path, random: Random) -> Iterator[Killed]:
 
 
 @contextmanager
-def producing(commands: Mapping[str, Sequence[str]], address: str, *others: str) -> Iterator[list[Producer]]:
+def running_producers(commands: Mapping[str, Sequence[str]], address: str, *others: str) -> Iterator[list[Producer]]:
     producers: list[Producer] = []
     try:
         for at, (name, command) in enumerate(commands.items()):
             producers.append(Producer.start(command, name, at * 2 * KEYS, address, *others))
         for producer in producers:
-            assert producer.begun.wait(PATIENCE_SECONDS), f"{producer.name} did not begin"
+            assert producer.started.wait(PATIENCE_SECONDS), f"{producer.name} did not start"
         yield producers
     finally:
         for producer in producers:
@@ -124,9 +124,9 @@ async def make_tables(streams: StreamServer) -> None:
         await make_table(connection, fluss.TablePath("fluss", "keys"), ROWS, primary_key=["id"], bucket_count=2)
 
 
-def scan_and_die(streams: StreamServer) -> None:
-    """Have a process open as many scans of a bucket as there may be, and kill it."""
-    command = [sys.executable, "-m", "tests.faults.streams.scanning", streams.address, "fluss", "keys", "8"]
+def abandon_scans(streams: StreamServer) -> None:
+    """Open the maximum number of scans of a bucket in a process, and kill it."""
+    command = [sys.executable, "-m", "tests.faults.streams.abandoned_scans", streams.address, "fluss", "keys", "8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
@@ -134,7 +134,7 @@ def scan_and_die(streams: StreamServer) -> None:
 
 
 def scan(streams: StreamServer, **others: Any) -> int:
-    """How many rows there are, by a scan that waits until there is room for it."""
+    """Count the rows with a scan, which waits until the limit of scans permits it."""
     with (
         StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client,
         client.scan_kv("fluss", "keys", scanner_kv_fetch_max_bytes=100, **others) as rows,
@@ -144,12 +144,12 @@ def scan(streams: StreamServer, **others: Any) -> int:
 
 async def run(folder: Path, commands: Mapping[str, Sequence[str]], kills: int) -> None:
     random = Random(SEED)
-    with killed(folder / "data", random) as server:
+    with killed_server(folder / "data", random) as server:
         await make_tables(server.streams)
-        with producing(commands, server.streams.address) as producers:
+        with running_producers(commands, server.streams.address) as producers:
             while server.kills < kills:
-                if random.random() < 0.7:  # the others come while clients are still looking for it
-                    go_on(producers)
+                if random.random() < 0.7:  # otherwise the kill comes while clients still reconnect
+                    wait_for_progress(producers)
                 server.kill()
                 if server.kills % 50 == 0:
                     print(f"kills={server.kills} acknowledged={[producer.acknowledged for producer in producers]}")
@@ -157,27 +157,27 @@ async def run(folder: Path, commands: Mapping[str, Sequence[str]], kills: int) -
                 producer.stop()
         for producer in producers:
             assert not producer.failed, producer.failed[:3]
-        scan_and_die(server.streams)
+        abandon_scans(server.streams)
         tables = read_tables(server.streams)
         check(tables, producers)
-        assert scan(server.streams) == len(tables.scanned), "scans whose client died are let go of"
-        said = server.streams.server.log_text()
-        assert "Traceback" not in said, said[said.index("Traceback") :][:3000]
-    assert all(producer.acknowledged >= kills for producer in producers), "something was written, or nothing was tried"
-    told = " ".join(f"{producer.name}={producer.acknowledged}" for producer in producers)
+        assert scan(server.streams) == len(tables.scanned), "scans of the dead client expire"
+        log_text = server.streams.server.log_text()
+        assert "Traceback" not in log_text, log_text[log_text.index("Traceback") :][:3000]
+    assert all(producer.acknowledged >= kills for producer in producers), "the test wrote enough records"
+    counts = " ".join(f"{producer.name}={producer.acknowledged}" for producer in producers)
     print(
-        f"kills={server.kills} (processes={server.processes_killed} starts={server.starts_killed}) acknowledged: {told}"
-        f" records={tables.log.total()} changes={len(tables.changes)} keys={len(tables.scanned)}"
+        f"kills={server.kills} (processes={server.processes_killed} starts={server.starts_killed})"
+        f" acknowledged: {counts} records={tables.log.total()} changes={len(tables.changes)} keys={len(tables.scanned)}"
         " lost=0 repeated=0"
     )
 
 
-async def test_kills_lose_nothing_that_pyfluss_was_told_of(tmp_path: Path) -> None:
+async def test_kills_lose_nothing_acknowledged_to_pyfluss(tmp_path: Path) -> None:
     await run(tmp_path, {"python": python_producer()}, 3)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kills", [4, pytest.param(MANY, id="many")])
-async def test_kills_lose_nothing_that_either_client_was_told_of(tmp_path: Path, kills: int) -> None:
+async def test_kills_lose_nothing_acknowledged_to_either_client(tmp_path: Path, kills: int) -> None:
     commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
     await run(tmp_path, commands, kills)

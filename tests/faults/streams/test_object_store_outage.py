@@ -1,6 +1,6 @@
-"""The byte store goes away while records are acknowledged only once it has them: appends wait, go on, and none is lost.
+"""An outage of the object store with `ack_after_upload`: appends wait and continue, and no record is lost.
 
-Whoever gives a time is told when it is over; what it sends again is there once.
+A request with a timeout fails when it elapses; its repetition is stored once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.clients.streams.serving import StreamServer, connected, make_table, r
 from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
-from .byte_store import ByteStore, byte_store
-from .producing import LOG, Producer, check, go_on, java_producer, python_producer, read_tables
-from .test_kills import make_tables, producing
+from .object_store import ObjectStoreServer, object_store
+from .producers import LOG, Producer, check, java_producer, python_producer, read_tables, wait_for_progress
+from .test_kills import make_tables, running_producers
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy]
 
@@ -33,12 +33,12 @@ TIMED_OUT = 25
 _UPLOADED = ("--set", "streams.ack_after_upload=true", "--set", "streams.segment=64KiB")
 
 
-def start(data: Path, store: ByteStore) -> StreamServer:
+def start(data: Path, store: ObjectStoreServer) -> StreamServer:
     return start_streams(data, *_UPLOADED, *store.flags, environment=store.environment)
 
 
 class Writer:
-    """A writer that numbers its batches and waits for half a second."""
+    """A writer with batch sequences and a timeout of half a second."""
 
     def __init__(self, streams: StreamServer, table: Any) -> None:
         self._connection = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
@@ -47,20 +47,20 @@ class Writer:
         self._writer = number(self._connection.call(1026, write_fields({1: path})), 1)
 
     def append(self, sequence: int) -> tuple[int, int]:
-        """The number of what went wrong, and the offset."""
+        """Append a row. Returns the error code and the offset."""
         row = pa.record_batch([pa.array(["raw"], pa.string()), pa.array([sequence], pa.int64())], schema=LOG)
         records = write_batch(arrow_body(row), 1, schema_id=1, writer_id=self._writer, sequence=sequence)
-        asked = write_fields({2: 0, 3: records})
-        answer = self._connection.call(1014, write_fields({1: -1, 2: self._table_id, 3: 500, 4: asked}))
-        (bucket,) = messages(answer, 1)
+        request = write_fields({2: 0, 3: records})
+        response = self._connection.call(1014, write_fields({1: -1, 2: self._table_id, 3: 500, 4: request}))
+        (bucket,) = messages(response, 1)
         return number(bucket, 3), number(bucket, 5)
 
     def close(self) -> None:
         self._connection.close()
 
 
-async def test_who_gives_a_time_is_told_and_what_it_sends_again_is_there_once(tmp_path: Path) -> None:
-    with byte_store(tmp_path / "bytes") as store:
+async def test_append_times_out_during_the_outage_and_its_repetition_is_stored_once(tmp_path: Path) -> None:
+    with object_store(tmp_path / "bytes") as store:
         streams = start(tmp_path / "data", store)
         try:
             async with connected(streams) as connection:
@@ -72,9 +72,9 @@ async def test_who_gives_a_time_is_told_and_what_it_sends_again_is_there_once(tm
                 )
                 writer = Writer(streams, table)
                 assert writer.append(0) == (0, 0)
-                store.go()
+                store.stop()
                 assert [await asyncio.to_thread(writer.append, 1) for _ in range(3)] == [(TIMED_OUT, 0)] * 3
-                store.come_back()
+                store.restart()
                 for _ in range(60):
                     code, offset = await asyncio.to_thread(writer.append, 1)
                     if code != TIMED_OUT:
@@ -89,30 +89,30 @@ async def test_who_gives_a_time_is_told_and_what_it_sends_again_is_there_once(tm
 
 
 def wait_until_quiet(producers: Sequence[Producer]) -> None:
-    """Wait until nobody has been told anything for two seconds: first they hear of what had arrived."""
+    """Wait until no producer gets an acknowledgement for two seconds. Earlier appends are acknowledged first."""
     deadline = time.monotonic() + 20
     last: list[int] = []
     while (now := [producer.acknowledged for producer in producers]) != last:
-        assert time.monotonic() < deadline, f"appends are acknowledged while the store is away. acknowledged={now}"
+        assert time.monotonic() < deadline, f"appends are acknowledged while the store is down. acknowledged={now}"
         last = now
         time.sleep(2.0)
 
 
 @pytest.mark.parametrize("rounds", [3])
-async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, rounds: int) -> None:
-    with byte_store(tmp_path / "bytes") as store:
+async def test_appends_wait_during_the_outage_and_continue(tmp_path: Path, rounds: int) -> None:
+    with object_store(tmp_path / "bytes") as store:
         streams = start(tmp_path / "data", store)
         try:
             await make_tables(streams)
             commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
-            # The Java client waits for a second, and sends again; pyfluss has no such setting.
-            with producing(commands, streams.address, "1s") as producers:
+            # The Java client repeats a request after one second; pyfluss has no such setting.
+            with running_producers(commands, streams.address, "1s") as producers:
                 for _ in range(rounds):
-                    go_on(producers)
-                    store.go()
+                    wait_for_progress(producers)
+                    store.stop()
                     wait_until_quiet(producers)
-                    store.come_back()
-                    go_on(producers)
+                    store.restart()
+                    wait_for_progress(producers)
                 for producer in producers:
                     producer.stop()
                     assert not producer.failed, producer.failed[:3]
@@ -122,4 +122,4 @@ async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, ro
             assert "Traceback" not in streams.server.log_text()
         finally:
             streams.server.kill()
-    print(f"away={rounds} acknowledged={[each.acknowledged for each in producers]} lost=0 repeated=0")
+    print(f"outages={rounds} acknowledged={[each.acknowledged for each in producers]} lost=0 repeated=0")

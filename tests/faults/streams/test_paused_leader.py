@@ -1,7 +1,7 @@
-"""Two servers over one PostgreSQL and one byte store: one is the home of streams, and never are there two that write.
+"""Two servers over one PostgreSQL and one object store: never do two of them write.
 
-The home is paused, as a machine that swaps or a suspended one is, and another takes over. When the first goes on it is
-nobody: what was sent to it meanwhile is refused, and its clients are told where to go.
+The leader is paused, like a swapping or suspended machine, and another server takes over. When the first resumes, it
+rejects the requests that it received meanwhile, and sends its clients to the new leader.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 from tests.server.running_processes import GUARD_SECONDS, wait_until
 from tests.server.test_several_servers import settings_file
 
-from .byte_store import ByteStore, byte_store
-from .producing import check, go_on, java_producer, python_producer, read_tables
-from .test_kills import make_tables, producing
+from .object_store import ObjectStoreServer, object_store
+from .producers import check, java_producer, python_producer, read_tables, wait_for_progress
+from .test_kills import make_tables, running_producers
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -40,9 +40,9 @@ _KEY = "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb28="
 
 
 class Pair:
-    """Two servers."""
+    """Two servers, and connections to them."""
 
-    def __init__(self, folder: Path, dsn: str, store: ByteStore, ends: ExitStack) -> None:
+    def __init__(self, folder: Path, dsn: str, store: ObjectStoreServer, ends: ExitStack) -> None:
         config = settings_file(folder / "keys.toml", "one", one=_KEY)
         self.servers: list[StreamServer] = []
         self._ends = ends
@@ -62,19 +62,19 @@ class Pair:
             self.servers.append(started)
 
     def connect(self, streams: StreamServer) -> StreamConnection:
-        """A connection that is closed at the end."""
+        """Connect; the connection is closed with the pair."""
         secret = Secret(ROOT_SECRET_KEY)
-        made = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, secret, GUARD_SECONDS)
-        self._ends.callback(made.close)
-        return made
+        connection = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, secret, GUARD_SECONDS)
+        self._ends.callback(connection.close)
+        return connection
 
-    def told(self, connection: StreamConnection) -> tuple[StreamServer, int]:
-        """Who the home is, and its epoch, by what one of them says."""
+    def leader(self, connection: StreamConnection) -> tuple[StreamServer, int]:
+        """The leader and its epoch, as the connected server reports them."""
         path = write_fields({1: "fluss", 2: "log"})
-        answer = connection.call(1012, write_fields({1: path}))
-        (node,) = messages(answer, 2)
+        response = connection.call(1012, write_fields({1: path}))
+        (node,) = messages(response, 2)
         port = number(node, 3)
-        (table,) = messages(answer, 3)
+        (table,) = messages(response, 3)
         epoch = number(next(messages(table, 5)), 4)
         return next(each for each in self.servers if each.port == port), epoch
 
@@ -84,7 +84,7 @@ class Pair:
 
 @contextmanager
 def paused(streams: StreamServer) -> Iterator[None]:
-    """Stop all of its processes, for the time of a block."""
+    """Stop all processes of a server for the duration of a block."""
     os.killpg(streams.server.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -92,26 +92,26 @@ def paused(streams: StreamServer) -> Iterator[None]:
         os.killpg(streams.server.process.pid, signal.SIGCONT)
 
 
-def wait_for_home(pair: Pair, streams: StreamServer) -> None:
-    """Wait until a server is the home by its own word."""
+def wait_for_leader(pair: Pair, streams: StreamServer) -> None:
+    """Wait until a server reports that it leads."""
     connection = pair.connect(streams)
 
     def is_leader() -> bool:
-        leader, epoch = pair.told(connection)
+        leader, epoch = pair.leader(connection)
         return leader is streams and epoch > 0
 
-    wait_until(is_leader, "another home")
+    wait_until(is_leader, "a new leader")
 
 
 @contextmanager
 def two_servers(folder: Path, dsn: str) -> Iterator[Pair]:
     with ExitStack() as ends:
-        store = ends.enter_context(byte_store(folder / "bytes"))
+        store = ends.enter_context(object_store(folder / "bytes"))
         yield Pair(folder, dsn, store, ends)
 
 
-class Former:
-    """A client of a server that was the home: what it asks of buckets and tables."""
+class LeaderRequests:
+    """Requests that only the leader serves. Each returns the error code."""
 
     def __init__(self, connection: StreamConnection, log_id: int, keys_id: int) -> None:
         self.connection = connection
@@ -119,25 +119,25 @@ class Former:
         self._keys_id = keys_id
 
     def append(self) -> int:
-        records = write_batch(b"nobody reads it", 1, schema_id=1)
-        asked = write_fields({1: -1, 2: self._log_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
-        (bucket,) = messages(self.connection.call(1014, asked), 1)
+        records = write_batch(b"not read by the test", 1, schema_id=1)
+        request = write_fields({1: -1, 2: self._log_id, 3: 60_000, 4: write_fields({2: 0, 3: records})})
+        (bucket,) = messages(self.connection.call(1014, request), 1)
         return number(bucket, 3)
 
     def put(self) -> int:
-        asked = write_fields({1: -1, 2: self._keys_id, 3: 60_000, 5: write_fields({2: 0, 3: b"whatever"})})
-        (bucket,) = messages(self.connection.call(1016, asked), 1)
+        request = write_fields({1: -1, 2: self._keys_id, 3: 60_000, 5: write_fields({2: 0, 3: b"whatever"})})
+        (bucket,) = messages(self.connection.call(1016, request), 1)
         return number(bucket, 3)
 
     def fetch(self) -> int:
-        asked = write_fields({1: self._log_id, 2: False, 4: write_fields({2: 0, 3: 0, 4: 1000})})
-        (table,) = messages(self.connection.call(1015, write_fields({1: -1, 2: 1000, 3: asked, 4: 10})), 1)
+        request = write_fields({1: self._log_id, 2: False, 4: write_fields({2: 0, 3: 0, 4: 1000})})
+        (table,) = messages(self.connection.call(1015, write_fields({1: -1, 2: 1000, 3: request, 4: 10})), 1)
         (bucket,) = messages(table, 2)
         return number(bucket, 3)
 
     def look_up(self) -> int:
-        asked = write_fields({1: self._keys_id, 2: write_fields({2: 0, 3: b"k"})})
-        (bucket,) = messages(self.connection.call(1017, asked), 1)
+        request = write_fields({1: self._keys_id, 2: write_fields({2: 0, 3: b"k"})})
+        (bucket,) = messages(self.connection.call(1017, request), 1)
         return number(bucket, 3)
 
     def scan(self) -> int:
@@ -150,7 +150,7 @@ class Former:
 
 
 async def write(streams: StreamServer, numbers: range) -> None:
-    """Rows in both tables, acknowledged."""
+    """Write rows to both tables, and wait until they are acknowledged."""
     async with connected(streams) as connection:
         await write_rows(connection, numbers)
 
@@ -165,35 +165,35 @@ async def write_rows(connection: Any, numbers: range) -> None:
     await keys.flush()
 
 
-async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_dsn: str) -> None:
+async def test_paused_leader_no_longer_leads(tmp_path: Path, postgres_dsn: str) -> None:
     with two_servers(tmp_path, postgres_dsn) as pair:
         one, two = pair.servers
         await make_tables(one)
-        assert pair.told(pair.connect(two)) == pair.told(pair.connect(one)) == (one, 1)
+        assert pair.leader(pair.connect(two)) == pair.leader(pair.connect(one)) == (one, 1)
         async with connected(one) as connection:
             await write_rows(connection, range(100))
             ids = [
                 (await connection.get_table(fluss.TablePath("fluss", name))).get_table_info().table_id
                 for name in ("log", "keys")
             ]
-            former = Former(pair.connect(one), *ids)
-            waiting = Former(pair.connect(one), *ids)
+            former = LeaderRequests(pair.connect(one), *ids)
+            waiting = LeaderRequests(pair.connect(one), *ids)
             with paused(one):
-                # Sent while it does not look: it finds them when it goes on.
+                # Sent while the server is paused: it reads them when it resumes.
                 unanswered = asyncio.create_task(asyncio.to_thread(waiting.append))
                 unwritten = asyncio.create_task(write_rows(connection, range(100, 200)))
-                await asyncio.to_thread(wait_for_home, pair, two)
+                await asyncio.to_thread(wait_for_leader, pair, two)
                 await write(two, range(200, 300))
                 assert not unanswered.done()
                 assert not unwritten.done()
             assert await unanswered == NOT_LEADER
-            assert pair.told(former.connection) == (two, 2)
+            assert pair.leader(former.connection) == (two, 2)
             for call in (former.append, former.put, former.fetch, former.look_up, former.scan):
                 assert await asyncio.to_thread(call) == NOT_LEADER, call
             with pytest.raises(FlussError) as failed:
                 await asyncio.to_thread(former.drop)
             assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            # Its own clients go where they are told to, and have written nothing twice.
+            # Its own clients move to the new leader, and have written nothing twice.
             await asyncio.wait_for(unwritten, GUARD_SECONDS)
         tables = await asyncio.to_thread(read_tables, two)
         assert tables.log == dict.fromkeys((("p", at) for at in range(300)), 1)
@@ -203,23 +203,21 @@ async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_
 
 
 @pytest.mark.heavy
-async def test_a_home_that_was_paused_while_it_renewed_its_lease_is_followed_by_another(
-    tmp_path: Path, postgres_dsn: str
-) -> None:
+async def test_leader_paused_during_a_lease_renewal_is_succeeded(tmp_path: Path, postgres_dsn: str) -> None:
     with two_servers(tmp_path, postgres_dsn) as pair:
         one, two = pair.servers
         await make_tables(one)
         database = await asyncpg.connect(postgres_dsn)
         with paused(one):
-            # As its own transaction would, if it had been stopped between the change and the commit.
+            # Locks the row like a transaction of the leader that is paused before its commit.
             renewing = database.transaction()
             await renewing.start()
             await database.execute("UPDATE leases SET holder = holder WHERE name = 'streams'")
             while not await database.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.1)
-            await asyncio.sleep(3)  # longer than a lease is good for
+            await asyncio.sleep(3)  # longer than the lease
             await renewing.rollback()
-            await asyncio.to_thread(wait_for_home, pair, two)
+            await asyncio.to_thread(wait_for_leader, pair, two)
             await asyncio.to_thread(add_note, pair, two)
             await write_noted(two, range(10))
         await database.close()
@@ -228,7 +226,7 @@ async def test_a_home_that_was_paused_while_it_renewed_its_lease_is_followed_by_
 
 
 def add_note(pair: Pair, streams: StreamServer) -> None:
-    """Another column for both tables."""
+    """Add a column to both tables."""
     for name in ("log", "keys"):
         column = write_fields({1: "note", 2: b'{"type":"STRING"}', 4: 0})
         path = write_fields({1: "fluss", 2: name})
@@ -236,19 +234,17 @@ def add_note(pair: Pair, streams: StreamServer) -> None:
 
 
 @pytest.mark.heavy
-async def test_columns_that_a_table_got_elsewhere_are_known_to_who_is_the_home_again(
-    tmp_path: Path, postgres_dsn: str
-) -> None:
+async def test_server_that_leads_again_knows_columns_added_meanwhile(tmp_path: Path, postgres_dsn: str) -> None:
     with two_servers(tmp_path, postgres_dsn) as pair:
         one, two = pair.servers
         await make_tables(one)
         await write(one, range(10))
         with paused(one):
-            await asyncio.to_thread(wait_for_home, pair, two)
+            await asyncio.to_thread(wait_for_leader, pair, two)
             await asyncio.to_thread(add_note, pair, two)
             await write_noted(two, range(10, 20))
         with paused(two):
-            await asyncio.to_thread(wait_for_home, pair, one)
+            await asyncio.to_thread(wait_for_leader, pair, one)
             await write_noted(one, range(20, 30))
             tables = await asyncio.to_thread(read_tables, one)
         assert tables.log == dict.fromkeys((("p", at) for at in range(30)), 1)
@@ -268,26 +264,26 @@ async def write_noted(streams: StreamServer, numbers: range) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("moves", [10])
-async def test_the_home_moves_under_load(tmp_path: Path, postgres_dsn: str, moves: int) -> None:
+async def test_leader_changes_under_load(tmp_path: Path, postgres_dsn: str, moves: int) -> None:
     commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
     with two_servers(tmp_path, postgres_dsn) as pair:
         leader = pair.servers[0]
         await make_tables(leader)
-        with producing(commands, leader.address) as producers:
+        with running_producers(commands, leader.address) as producers:
             for _ in range(moves):
-                await asyncio.to_thread(go_on, producers)
-                following = pair.other(leader)
+                await asyncio.to_thread(wait_for_progress, producers)
+                successor = pair.other(leader)
                 with paused(leader):
-                    await asyncio.to_thread(wait_for_home, pair, following)
-                leader = following
-            await asyncio.to_thread(go_on, producers)
+                    await asyncio.to_thread(wait_for_leader, pair, successor)
+                leader = successor
+            await asyncio.to_thread(wait_for_progress, producers)
             for producer in producers:
                 producer.stop()
                 assert not producer.failed, producer.failed[:3]
         tables = read_tables(leader)
         check(tables, producers)
-        assert pair.told(pair.connect(leader))[1] == moves + 1
+        assert pair.leader(pair.connect(leader))[1] == moves + 1
         for streams in pair.servers:
-            said = streams.server.log_text()
-            assert "Traceback" not in said, said[said.index("Traceback") :][:3000]
+            log_text = streams.server.log_text()
+            assert "Traceback" not in log_text, log_text[log_text.index("Traceback") :][:3000]
     print(f"moves={moves} acknowledged={[each.acknowledged for each in producers]} lost=0 repeated=0")

@@ -1,7 +1,7 @@
-"""A process that tiers, and is killed before a step that is named: the program of `test_tiering_kills`.
+"""A process that runs tiering jobs and is killed before a given step: the program of `test_tiering_kills`.
 
-First it goes on with what the one before it has left, of a log and of a table with keys. Then, told to, it begins a
-round of each, both of them as far as the step; and there the whole process is killed, Spark's Java with it.
+First it finishes what its predecessor left, of a log table and of a KV table. After a line of input it starts a job for
+each table, runs both up to the step, and kills the whole process group including the JVM of Spark.
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATABASE: Final = "fluss"
-STEPS: Final = ("prepare", "create branch", "write", "fast forward", "drop branch", "tell", "end")
-"""What the job is killed before. From the fifth on the records are in the table."""
+STEPS: Final = ("prepare", "create branch", "write", "fast forward", "drop branch", "report", "end")
+"""The job is killed before one of these. From the fifth on the records are in the Iceberg table."""
 NEVER: Final = "never"
 
 
-def main(endpoint: str, warehouse: str, log: str, keyed: str, step: str) -> None:
-    """Go on, wait for a word, and die; or end, if there is no such step."""
+def main(endpoint: str, catalog: str, log: str, keyed: str, step: str) -> None:
+    """Finish earlier work, wait for a line, and die at `step`; end normally if it is `never`."""
     access = find_access(endpoint)
-    # One session each: what a job has snapshots say is a setting of its session.
+    # One session each: a job stores its snapshot properties in settings of its session.
     first = start_spark(PipelineSettings())
-    second: Any = first.newSession()  # Any: PySpark says it is another kind of session
+    second: Any = first.newSession()  # Any: PySpark types it as another session class
     for spark in (first, second):
-        attach_catalog(spark, access, warehouse)
+        attach_catalog(spark, access, catalog)
     for spark, table in ((first, log), (second, keyed)):
-        report = tier(spark, access, warehouse, table)
-        print(f"went on {table} {report.wrote.rows}", flush=True)
+        report = tier(spark, access, catalog, table)
+        print(f"resumed {table} {report.wrote.rows}", flush=True)
     sys.stdin.readline()
     if step == NEVER:
         return
-    actions = iter((lambda: tier(second, access, warehouse, keyed), lambda: die(step)))
+    actions = iter((lambda: tier(second, access, catalog, keyed), lambda: die(step)))
     on_reaching(step, lambda: next(actions)())
-    tier(first, access, warehouse, log)
+    tier(first, access, catalog, log)
     raise AssertionError(f"the step was not reached: {step}")
 
 
-def tier(spark: SparkSession, access: ServerAccess, warehouse: str, table: str) -> JobReport:
-    """One round, as a worker does it."""
-    ref = CatalogTable(TableRef(warehouse, (DATABASE,), table), access, CATALOG)
+def tier(spark: SparkSession, access: ServerAccess, catalog: str, table: str) -> JobReport:
+    """Run one tiering job, as a worker does."""
+    ref = CatalogTable(TableRef(catalog, (DATABASE,), table), access, CATALOG)
     return find_job(JobKind.TIER_STREAM).do(spark, ref, {})
 
 
 def die(step: str) -> None:
-    """End all that runs here, at once."""
+    """Kill the process group."""
     print(f"killed before {step}", flush=True)
     os.killpg(0, signal.SIGKILL)
 
 
 def on_reaching(step: str, act: Callable[[], object]) -> None:
-    """Have `act` called before a step."""
+    """Call `act` before a step."""
     match step:
         case "prepare":
             _before(LakeTieringClient, "prepare", act)
@@ -78,7 +78,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
             _before(tier_stream._Tiering, "_fast_forward", act)
         case "drop branch":
             _before_dropping(act)
-        case "tell":
+        case "report":
             _before(LakeTieringClient, "commit", act)
         case "end":
             _before(ReportBuilder, "end", act)
@@ -105,7 +105,7 @@ def _before_dropping(act: Callable[[], object]) -> None:
             yield name
             act()
 
-    setattr(tier_stream._Tiering, "_branch", branch)  # noqa: B010  # a type checker would not have it
+    setattr(tier_stream._Tiering, "_branch", branch)  # noqa: B010  # a type checker rejects the assignment
 
 
 if __name__ == "__main__":

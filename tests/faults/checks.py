@@ -1,4 +1,4 @@
-"""What the fault tests have in common: buckets, clients at work, and what is compared at the end."""
+"""Setup and final checks of the fault tests of S3."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .client import Client, Finding
 from .ledger import PLAIN, VERSIONED, Change
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long to wait for what must happen, on the slowest machine."""
+"""How long to wait for an expected event on a slow machine."""
 
 
 def make_buckets(server: RunningServer) -> None:
-    """The plain bucket and the versioned one."""
+    """Create the plain bucket and the versioned one."""
     signer = Signer(f"127.0.0.1:{server.port}")
     status = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
     with Connection(server.port) as connection:
@@ -31,7 +31,7 @@ def make_buckets(server: RunningServer) -> None:
 
 
 def gather(futures: Iterable[Future[None]]) -> list[str]:
-    """What the clients found wrong."""
+    """The findings of the clients."""
     findings = []
     for future in futures:
         try:
@@ -42,25 +42,25 @@ def gather(futures: Iterable[Future[None]]) -> list[str]:
 
 
 def audit(server: RunningServer, clients: Sequence[Client], *, everything: bool = False) -> list[str]:
-    """Let every client compare what is there with what it was promised; what they found wrong."""
+    """Let every client compare the stored state with the acknowledged one. Returns the findings."""
     with ThreadPoolExecutor(len(clients)) as threads:
         return gather([threads.submit(client.audit, server, everything=everything) for client in clients])
 
 
 def compare_events(changes: Sequence[Change], clients: Iterable[Client]) -> list[str]:
-    """Each client's committed changes and the events of its keys are the same, in the same order."""
+    """Compare the committed changes of each client with the events of its keys, in order."""
     findings = []
-    about_buckets = [(change.kind, change.bucket) for change in changes if not change.key]
+    bucket_events = [(change.kind, change.bucket) for change in changes if not change.key]
     expected = [("BucketCreated", PLAIN), ("BucketCreated", VERSIONED), ("BucketConfigured", VERSIONED)]
-    if about_buckets != expected:
-        findings.append(f"event: {about_buckets}")
+    if bucket_events != expected:
+        findings.append(f"event: {bucket_events}")
     for client in clients:
-        told = [change for change in changes if change.key.startswith(f"{client.name}/")]
+        events = [change for change in changes if change.key.startswith(f"{client.name}/")]
         journal = client.ledger.journal
-        for number, (made, event) in enumerate(zip(journal, told, strict=False)):
-            if not made.told_by(event):
-                findings.append(f"event: number {number} of {client.name} is {event}, the change was {made}")
+        for number, (change, event) in enumerate(zip(journal, events, strict=False)):
+            if not change.matches_event(event):
+                findings.append(f"event: number {number} of {client.name} is {event}, the change was {change}")
                 break
-        if len(told) != len(journal):
-            findings.append(f"event: {client.name} made {len(journal)} changes and {len(told)} events tell of them")
+        if len(events) != len(journal):
+            findings.append(f"event: {client.name} made {len(journal)} changes, with {len(events)} events")
     return findings

@@ -1,4 +1,4 @@
-"""Opens scans of a bucket and goes on with none of them: a client that dies. Run by tests, which kill it."""
+"""A client that opens scans of a bucket and continues none of them. Run by tests, which kill it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from lakebed.client.streams.client import StreamClient
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 
-def main(address: str, database: str, table: str, scans_opened: str) -> None:
-    """Open so many scans of the first bucket, say so, and wait for the end."""
+def main(address: str, database: str, table: str, count: str) -> None:
+    """Open scans of the first bucket, print a line, and wait to be killed."""
     with StreamClient(address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
-        scans = [
-            client.scan_kv(database, table, buckets=[0], scanner_kv_fetch_max_bytes=50)
-            for _ in range(int(scans_opened))
-        ]
+        scans = [client.scan_kv(database, table, buckets=[0], scanner_kv_fetch_max_bytes=50) for _ in range(int(count))]
         for scan in scans:
             assert scan.next_batch() is not None
         print("open", flush=True)

@@ -1,4 +1,4 @@
-"""An S3 byte store that goes away and comes back: a server of ours, killed and started again at one address."""
+"""An S3 object store that can be stopped and restarted: a Lakebed server at a fixed address."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, start_server
 _BUCKET: Final = "bytes"
 
 
-class ByteStore:
-    """The store."""
+class ObjectStoreServer:
+    """The store: settings for its clients, and control over its process."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -26,27 +26,27 @@ class ByteStore:
 
     @property
     def flags(self) -> list[str]:
-        """What a server is told to keep its bytes there."""
-        said = {
+        """The settings of a server that uses this store."""
+        settings = {
             "kind": "s3",
             "s3.bucket": _BUCKET,
             "s3.endpoint": self._server.endpoint,
             "s3.allow_http": "true",
             "s3.access_key_id": ROOT_ACCESS_KEY,
         }
-        return [f"--set=storage.{name}={value}" for name, value in said.items()]
+        return [f"--set=storage.{name}={value}" for name, value in settings.items()]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The same, of what is secret."""
+        """The secret settings."""
         return {"LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY": ROOT_SECRET_KEY}
 
-    def go(self) -> None:
-        """Be away."""
+    def stop(self) -> None:
+        """Kill the server."""
         self._server.kill()
 
-    def come_back(self) -> None:
-        """Be there again, with all there was."""
+    def restart(self) -> None:
+        """Start the server again with its data."""
         self._server = start_server(self._data, workers=1, port=self._port)
 
     def end(self) -> None:
@@ -55,9 +55,9 @@ class ByteStore:
 
 
 @contextmanager
-def byte_store(data: Path) -> Iterator[ByteStore]:
-    """A store for the time of a block."""
-    store = ByteStore(data)
+def object_store(data: Path) -> Iterator[ObjectStoreServer]:
+    """A store for the duration of a block."""
+    store = ObjectStoreServer(data)
     try:
         yield store
     finally:

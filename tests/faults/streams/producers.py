@@ -1,7 +1,7 @@
-"""Producers that live through kills of their server, each a process; and what a table must hold of what they wrote.
+"""Producer processes that survive kills of their server, and checks of what they wrote.
 
-Each writes numbers from 0 on, every number once to the log and once to the keys: what is there twice was sent twice by
-its client, and was to be known by the number of its batch.
+Each producer writes numbers from 0 on, every number once to the log table and once to the KV table. A duplicate is a
+batch that its client repeated and the server did not recognize by its sequence.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def java_programs(folder: Path) -> Callable[[str], list[str]]:
     folder.mkdir()
     java, class_path = find_or_install_compiler() / "bin", f"{folder}:{client_jars()}/*"
     subprocess.run([java / "javac", "-d", folder, "-cp", class_path, *_SOURCES.glob("*.java")], check=True)
-    # Arrow reads memory that the module system closes to it.
+    # Arrow accesses memory that the module system protects.
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     return lambda name: [str(java / "java"), *options, quiet, "-cp", class_path, name]
@@ -57,7 +57,7 @@ def java_programs(folder: Path) -> Callable[[str], list[str]]:
 
 @dataclass
 class Producer:
-    """A running producer, and what it was told."""
+    """A running producer and its acknowledged writes."""
 
     name: str
     first_key: int
@@ -66,25 +66,25 @@ class Producer:
     keys: set[int] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
     sent: int | None = None
-    begun: threading.Event = field(default_factory=threading.Event)
-    _hearing: threading.Thread | None = None
+    started: threading.Event = field(default_factory=threading.Event)
+    _reader: threading.Thread | None = None
 
     @classmethod
     def start(cls, command: Sequence[str], name: str, first_key: int, address: str, *others: str) -> Producer:
-        words = [address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, name, str(first_key), str(KEYS), *others]
-        process = subprocess.Popen([*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        arguments = [address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY, name, str(first_key), str(KEYS), *others]
+        process = subprocess.Popen([*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         producer = cls(name, first_key, process)
-        producer._hearing = threading.Thread(target=producer._hear)
-        producer._hearing.start()
+        producer._reader = threading.Thread(target=producer._read_output)
+        producer._reader.start()
         return producer
 
-    def _hear(self) -> None:
+    def _read_output(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            what, _, number = line.strip().rpartition(" ")
-            match what:
-                case "begun":
-                    self.begun.set()
+            event, _, number = line.strip().rpartition(" ")
+            match event:
+                case "started":
+                    self.started.set()
                 case "log":
                     self.log.add(int(number))
                 case "keys":
@@ -95,7 +95,7 @@ class Producer:
                     self.failed.append(line.strip())
 
     def stop(self) -> None:
-        """Have it end once all it sent was answered."""
+        """Stop it after all its writes are answered."""
         assert self.process.stdin is not None
         self.process.stdin.write("end\n")
         self.process.stdin.flush()
@@ -103,12 +103,12 @@ class Producer:
         self.end()
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill it if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        assert self._hearing is not None
-        self._hearing.join()
+        assert self._reader is not None
+        self._reader.join()
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()
@@ -118,44 +118,44 @@ class Producer:
         return len(self.log) + len(self.keys)
 
 
-def go_on(producers: Sequence[Producer]) -> None:
-    """Wait until more is acknowledged to each."""
+def wait_for_progress(producers: Sequence[Producer]) -> None:
+    """Wait until each producer has more acknowledged writes."""
     before = [producer.acknowledged for producer in producers]
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(now.acknowledged < was + 20 for now, was in zip(producers, before, strict=True)):
-        told = {producer.name: producer.acknowledged for producer in producers}
+    while any(current.acknowledged < previous + 20 for current, previous in zip(producers, before, strict=True)):
+        acknowledged = {producer.name: producer.acknowledged for producer in producers}
         ended = [producer.name for producer in producers if producer.process.poll() is not None]
-        assert not ended, f"producers have failed. which={ended} acknowledged={told}"
-        assert time.monotonic() < deadline, f"nothing is acknowledged. before={before} now={told}"
+        assert not ended, f"producers have failed. which={ended} acknowledged={acknowledged}"
+        assert time.monotonic() < deadline, f"nothing is acknowledged. before={before} now={acknowledged}"
         time.sleep(0.01)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What the tables hold."""
+    """The contents of the tables."""
 
     log: Counter[tuple[str, int]]
     changes: list[tuple[str, dict[str, Any]]]
-    """Of the keys, in the order of each bucket: the kind and the row."""
+    """The changelog of the KV table, in order within each bucket: change type and row."""
 
     scanned: dict[int, dict[str, Any]]
-    """The rows of keys by a scan."""
+    """The rows of the KV table, by a scan."""
 
 
 def read_tables(streams: StreamServer) -> Tables:
-    """All of it. Raises AssertionError where offsets are not dense."""
+    """Read both tables. Raises AssertionError if offsets are not dense."""
     with StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
         found = Counter((row["producer"], row["number"]) for _, row in _records(client, "log"))
         changes = _records(client, "keys")
         with client.scan_kv("fluss", "keys", scanner_kv_fetch_max_bytes=1000) as scan:
             rows = [row for batch in scan for row in batch.to_pylist()]
-    assert len({row["id"] for row in rows}) == len(rows), "a scan shows each key once"
+    assert len({row["id"] for row in rows}) == len(rows), "a scan returns each key once"
     return Tables(found, changes, {row["id"]: row for row in rows})
 
 
 def _records(client: StreamClient, name: str) -> list[tuple[str, dict[str, Any]]]:
     table = describe(client, "fluss", name)
-    starts, ends = (list_offsets(client, table, which) for which in (EARLIEST, LATEST))
+    starts, ends = (list_offsets(client, table, position) for position in (EARLIEST, LATEST))
     records: list[tuple[str, dict[str, Any]]] = []
     log = StreamLog(client, table.physical(None))
     for (_, bucket), end in ends.items():
@@ -165,7 +165,7 @@ def _records(client: StreamClient, name: str) -> list[tuple[str, dict[str, Any]]
             for batch in log.read({bucket: offset}):
                 assert batch.base_offset == offset, "offsets are dense"
                 rows = batch.rows.to_pylist()
-                # A put that changed nothing leaves a batch without records, which takes an offset all the same.
+                # A put without changes leaves an empty batch, which takes an offset.
                 assert batch.next_offset == offset + max(len(rows), 1)
                 records += [(CHANGES[kind], row) for kind, row in zip(batch.changes, rows, strict=True)]
                 offset = batch.next_offset
@@ -174,26 +174,26 @@ def _records(client: StreamClient, name: str) -> list[tuple[str, dict[str, Any]]
 
 
 def check(tables: Tables, producers: Sequence[Producer]) -> None:
-    """Nothing acknowledged is lost, nothing is there twice, and the keys are what their changes say."""
-    repeated = {what: count for what, count in tables.log.items() if count > 1}
-    assert not repeated, f"nothing of a writer that numbers is there twice. {repeated}"
-    rows = replayed(tables.changes)
-    assert rows == tables.scanned, "what is scanned is what the changes say"
+    """Check that nothing is lost or stored twice, and that the rows equal the changelog."""
+    repeated = {record: count for record, count in tables.log.items() if count > 1}
+    assert not repeated, f"numbered batches are stored once. {repeated}"
+    rows = replay(tables.changes)
+    assert rows == tables.scanned, "scanned rows equal the changelog"
     for producer in producers:
         lost = {number for number in producer.log if not tables.log[producer.name, number]}
-        assert not lost, f"nothing acknowledged is lost. {producer.name} {sorted(lost)[:10]}"
+        assert not lost, f"acknowledged records are lost. {producer.name} {sorted(lost)[:10]}"
         assert expected_rows(producer) == {key: row for key, row in rows.items() if row["producer"] == producer.name}
 
 
-def replayed(changes: Sequence[tuple[str, dict[str, Any]]]) -> dict[int, dict[str, Any]]:
-    """The rows that changes leave, each of which fits what is there."""
+def replay(changes: Sequence[tuple[str, dict[str, Any]]]) -> dict[int, dict[str, Any]]:
+    """Apply changes, and check that each fits the row before it."""
     rows: dict[int, dict[str, Any]] = {}
     newest: dict[int, int] = {}
     for kind, row in changes:
         key, before = row["id"], rows.get(row["id"])
         if kind in ("+I", "+U"):
             assert (before is None) == (kind == "+I"), (kind, row, before)
-            assert row["number"] > newest.get(key, -1), "nothing is put twice, or before what was sent before it"
+            assert row["number"] > newest.get(key, -1), "puts are applied once and in order"
             newest[key] = row["number"]
             rows[key] = row
         else:
@@ -204,9 +204,9 @@ def replayed(changes: Sequence[tuple[str, dict[str, Any]]]) -> dict[int, dict[st
 
 
 def expected_rows(producer: Producer) -> dict[int, dict[str, Any]]:
-    """What a producer leaves that was told of all it sent."""
-    assert producer.sent is not None, "it ended"
-    assert producer.keys == producer.log == set(range(producer.sent)), "it was told of all"
+    """The rows of a producer all of whose writes are acknowledged."""
+    assert producer.sent is not None, "the producer has ended"
+    assert producer.keys == producer.log == set(range(producer.sent)), "all writes are acknowledged"
     rows: dict[int, dict[str, Any]] = {}
     for number in range(producer.sent):
         key = producer.first_key + number % KEYS

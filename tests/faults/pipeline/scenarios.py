@@ -1,4 +1,4 @@
-"""Tables that need a job again and again, and what they must hold afterwards."""
+"""Scenarios that make a table need a maintenance job, again and again."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _FIRST_DAY: Final = date(2026, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A table, its job, and how it comes to need it."""
+class Scenario:
+    """A job, and what makes a table need it."""
 
     job: JobKind
     options: Mapping[str, Option]
-    make_untidy: Callable[[MaintainedLake, Bench, TableRef, int], None]
-    """Of the number of the round."""
+    prepare: Callable[[MaintainedLake, Bench, TableRef, int], None]
+    """Called with the number of the round."""
     stage: str
-    """What its worker says while it does what the job is about."""
+    """The progress stage of the main part of the job."""
     longest_seconds: float
-    """How long that takes, at most, in a Java that has just started."""
+    """Its maximum duration in a new JVM."""
 
 
-def new_table(place: MaintainedLake, bench: Bench, namespace: str) -> TableRef:
-    """A table of several partitions, in which deletes become files."""
+def new_table(maintained: MaintainedLake, bench: Bench, namespace: str) -> TableRef:
+    """A table with several partitions and merge-on-read deletes."""
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
-    with place.lake.catalog() as catalog:
+    with maintained.lake.catalog() as catalog:
         catalog.create_table((namespace, "t"), SCHEMA, partition_spec=spec)
-    ref = TableRef(place.lake.warehouse, (namespace,), "t")
+    ref = TableRef(maintained.lake.warehouse, (namespace,), "t")
     bench.sql(f"ALTER TABLE {bench.table(namespace).sql} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     return ref
 
 
-def append(place: MaintainedLake, ref: TableRef, number: int) -> None:
-    """Rows in every partition, in a file each; several times."""
-    with place.loaded(ref) as table:
+def append(maintained: MaintainedLake, ref: TableRef, number: int) -> None:
+    """Append rows to every partition, several times."""
+    with maintained.loaded(ref) as table:
         for turn in range(APPENDS):
             first = (number * APPENDS + turn) * PARTITIONS * ROWS
             parts = [
@@ -62,30 +62,30 @@ def append(place: MaintainedLake, ref: TableRef, number: int) -> None:
             table.append(pa.concat_tables(parts))
 
 
-def append_and_delete(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
-    append(place, ref, number)
+def append_and_delete(maintained: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
+    append(maintained, ref, number)
     bench.sql(f"DELETE FROM {bench.table(*ref.namespace).sql} WHERE id % 7 = {number % 7}")
 
 
-def append_only(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
-    append(place, ref, number)
+def append_only(maintained: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
+    append(maintained, ref, number)
 
 
-def leave_orphans(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
-    """Files of writers that crashed, between those of the table."""
-    append(place, ref, number)
-    with place.loaded(ref) as table, connected(place.lake.server) as s3:
+def leave_orphans(maintained: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
+    """Add files of crashed writers to the directory of the table."""
+    append(maintained, ref, number)
+    with maintained.loaded(ref) as table, connected(maintained.lake.server) as s3:
         prefix = table.location().removeprefix(f"s3://{ref.warehouse}/")
         for one in range(ORPHANS):
             key = f"{prefix}/data/day=2026-01-0{1 + one % PARTITIONS}/left-{number}-{one}.parquet"
             s3.put_object(Bucket=ref.warehouse, Key=key, Body=b"left behind")
 
 
-SCENES: Final = {
+SCENARIOS: Final = {
     scene.job: scene
     for scene in (
-        # Group after group, and a commit for each: a kill may come between two of them.
-        Scene(
+        # One commit per file group, so that a kill can happen between two of them.
+        Scenario(
             JobKind.COMPACT,
             {
                 "min_input_files": 2,
@@ -97,15 +97,15 @@ SCENES: Final = {
             "rewriting data files",
             8.0,
         ),
-        Scene(
+        Scenario(
             JobKind.EXPIRE_SNAPSHOTS,
             {"max_snapshot_age_ms": 1, "min_snapshots_to_keep": 1},
             append_only,
             "expiring snapshots",
             5.0,
         ),
-        # Nobody writes while it runs, so that files of any age may go.
-        Scene(
+        # No writer is active, so files of any age can be removed.
+        Scenario(
             JobKind.REMOVE_ORPHANS,
             {"older_than_ms": 0, "allow_young": True},
             leave_orphans,
