@@ -149,7 +149,7 @@ def test_failed_run_leaves_the_file_unchanged(recorder: Recorder, path: Path, st
 
 def test_run_that_omits_a_test_leaves_the_file_unchanged_and_fails(recorder: Recorder, path: Path) -> None:
     run(recorder, *(one for one in suite() if one != PYICEBERG))
-    assert recorder.lacks(pytest.ExitCode.OK) == [f"1 of its tests did not run, such as {PYICEBERG}"]
+    assert recorder.gaps(pytest.ExitCode.OK) == [f"1 of its tests did not run, such as {PYICEBERG}"]
     assert finish(recorder) == pytest.ExitCode.TESTS_FAILED
     assert not any(path.parent.iterdir())
 
@@ -157,14 +157,14 @@ def test_run_that_omits_a_test_leaves_the_file_unchanged_and_fails(recorder: Rec
 def test_run_without_a_test_of_a_claim_writes_nothing(recorder: Recorder) -> None:
     recorder.expect([PYICEBERG])
     run(recorder, PYICEBERG)
-    assert "no test is meant by tests/catalog/test_idempotency.py" in recorder.lacks(pytest.ExitCode.OK)
+    assert "no test matches tests/catalog/test_idempotency.py" in recorder.gaps(pytest.ExitCode.OK)
 
 
 def test_run_of_some_paths_writes_nothing(path: Path) -> None:
     recorder = Recorder(path, is_whole=False)
     recorder.expect(suite())
     run(recorder, *suite())
-    assert recorder.lacks(pytest.ExitCode.OK) == ["paths were given, and claims stand on the whole suite"]
+    assert recorder.gaps(pytest.ExitCode.OK) == ["paths were given, but claims require the whole suite"]
 
 
 def test_run_whose_sources_changed_meanwhile_writes_nothing(
@@ -172,13 +172,13 @@ def test_run_whose_sources_changed_meanwhile_writes_nothing(
 ) -> None:
     run(recorder, *suite())
     monkeypatch.setattr(evidence, "source_digest", lambda: "another")
-    assert recorder.lacks(pytest.ExitCode.OK) == ["the sources changed meanwhile"]
+    assert recorder.gaps(pytest.ExitCode.OK) == ["the sources changed meanwhile"]
 
 
 def test_empty_run_writes_nothing(path: Path) -> None:
     recorder = Recorder(path)
     run(recorder, *suite())
-    assert recorder.lacks(pytest.ExitCode.OK) == ["no test of it was collected"]
+    assert recorder.gaps(pytest.ExitCode.OK) == ["none of its tests were collected"]
 
 
 def test_worker_processes_report_the_tests_they_must_run(path: Path) -> None:
@@ -189,9 +189,9 @@ def test_worker_processes_report_the_tests_they_must_run(path: Path) -> None:
     SharedTests(is_alone=False).pytest_collection_modifyitems(config, items)
     recorder.pytest_testnodedown(SimpleNamespace(workeroutput=output))
     recorder.pytest_testnodedown(SimpleNamespace())
-    assert recorder.lacks(pytest.ExitCode.OK)[0].startswith(f"{len(items)} of its tests did not run")
+    assert recorder.gaps(pytest.ExitCode.OK)[0].startswith(f"{len(items)} of its tests did not run")
     run(recorder, *(f"{item.nodeid}@engines" for item in items))
-    assert recorder.lacks(pytest.ExitCode.OK) == []
+    assert recorder.gaps(pytest.ExitCode.OK) == []
 
 
 def test_option_runs_only_recorded_tests(path: Path) -> None:
@@ -212,5 +212,5 @@ def test_partial_run_reports_why_it_writes_nothing(path: Path) -> None:
         [*command, "tests/conform/test_vended.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "is left as it was: paths were given" in done.stdout
+    assert "is unchanged: paths were given" in done.stdout
     assert not path.exists()

@@ -21,9 +21,9 @@ zones = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathm
 def definition(
     options: Mapping[str, str], keys: tuple[str, ...] = ("day",), type_: DataType = STRING
 ) -> tuple[Schema, tuple[str, ...], Mapping[str, str]]:
-    said = {f"table.auto-partition.{name.replace('_', '-')}": value for name, value in options.items()}
+    properties = {f"table.auto-partition.{name.replace('_', '-')}": value for name, value in options.items()}
     schema = Schema.of([("day", type_), ("region", STRING), ("n", DataType(TypeRoot.INT))])
-    return schema, keys, {"table.auto-partition.enabled": "true"} | said
+    return schema, keys, {"table.auto-partition.enabled": "true"} | properties
 
 
 def strategy(**options: str) -> AutoPartitionStrategy:

@@ -29,16 +29,16 @@ class FakeIssuer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.made: list[tuple[str, str]] = []
+        self.issued: list[tuple[str, str]] = []
         self.failure: LakebedError | None = None
 
     async def make(self, name: str, policy: str) -> Credentials:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
-        self.made.append((name, policy))
+        self.issued.append((name, policy))
         ends_ms = self._clock.now_ms() + CREDENTIAL_SECONDS * 1000
-        return Credentials(f"KEY{len(self.made)}", Secret("secret"), Secret("token"), ends_ms)
+        return Credentials(f"KEY{len(self.issued)}", Secret("secret"), Secret("token"), ends_ms)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def reader(*statements: tuple[str, str], name: str = "ann") -> Caller:
 
 def allowed(issuer: FakeIssuer) -> list[str]:
     """The resources that the last policy allows, relative to the bucket."""
-    (statement,) = json.loads(issuer.made[-1][1])["Statement"]
+    (statement,) = json.loads(issuer.issued[-1][1])["Statement"]
     assert (statement["Effect"], statement["Action"]) == ("Allow", "s3:GetObject")
     return [each.removeprefix("arn:aws:s3:::lake/") for each in statement["Resource"]]
 
@@ -83,7 +83,7 @@ async def test_credentials_cover_the_folders_of_readable_tables(
         f"p/streams/log/fluss/keyed-{keyed.id}/*",
         f"p/streams/kv/{keyed.id}/*",
     ]
-    assert issuer.made[-1][0] == "user-ann"
+    assert issuer.issued[-1][0] == "user-ann"
     assert grant.covers(orders.id)
     assert not grant.covers(other.id)
     assert not grant.is_expired(light_world.clock.now_ms())
@@ -111,7 +111,7 @@ async def test_deny_statement_overrides_permission_on_all_tables(
     assert grant.tables == frozenset({orders.id})
     assert not await access.covers(caller, secrets.id)
     assert await access.covers(caller, orders.id)
-    assert "secrets" not in issuer.made[-1][1]
+    assert "secrets" not in issuer.issued[-1][1]
 
 
 async def test_credentials_of_root_cover_later_tables(
@@ -132,7 +132,7 @@ async def test_caller_without_readable_tables_gets_no_credentials(
     grant = await access.grant(reader(("Allow", where)))
     assert grant == FileGrant(frozenset(), light_world.clock.now_ms() + CREDENTIAL_SECONDS * 1000)
     assert not grant.covers(table.id)
-    assert not issuer.made
+    assert not issuer.issued
 
 
 async def test_no_credentials_if_the_policy_would_be_too_large(
@@ -148,7 +148,7 @@ async def test_no_credentials_if_the_policy_would_be_too_large(
     assert grant is not None
     assert (grant.credentials, grant.tables) == (None, frozenset())
     assert 10 < number < 59
-    assert all(len(policy) <= MAX_POLICY_CHARS for _, policy in issuer.made)
+    assert all(len(policy) <= MAX_POLICY_CHARS for _, policy in issuer.issued)
 
 
 async def test_credentials_are_reused_until_half_of_their_lifetime(
@@ -160,7 +160,7 @@ async def test_credentials_are_reused_until_half_of_their_lifetime(
     assert first == second
     light_world.clock.advance(CREDENTIAL_SECONDS / 2 - 1)
     assert await access.grant(caller) == first
-    assert len(issuer.made) == 1
+    assert len(issuer.issued) == 1
     light_world.clock.advance(1)
     third = await access.grant(caller)
     assert third is not None
@@ -174,13 +174,13 @@ async def test_other_users_and_changed_permissions_get_new_credentials(
     await light_world.table("orders")
     await access.grant(reader(("Allow", "/fluss/*")))
     await access.grant(reader(("Allow", "/fluss/*"), name="bob"))
-    assert [name for name, _ in issuer.made] == ["user-ann", "user-bob"]
+    assert [name for name, _ in issuer.issued] == ["user-ann", "user-bob"]
     await light_world.table("more")
     await access.grant(reader(("Allow", "/fluss/*")))
-    assert len(issuer.made) == 3
+    assert len(issuer.issued) == 3
     await access.grant(reader(("Allow", "/fluss/orders")))
-    assert len(issuer.made) == 3, "narrower permissions reuse no wider credentials"
-    assert "more" not in issuer.made[0][1]
+    assert len(issuer.issued) == 3, "narrower permissions reuse no wider credentials"
+    assert "more" not in issuer.issued[0][1]
 
 
 async def test_failed_issue_is_reported_and_retried(
@@ -206,7 +206,7 @@ async def test_cancelled_request_does_not_cancel_a_concurrent_one(
     cancelled.cancel()
     assert await waiting is not None
     assert cancelled.cancelled()
-    assert len(issuer.made) == 1
+    assert len(issuer.issued) == 1
 
 
 async def test_client_without_session_tokens_gets_no_credentials(
@@ -217,7 +217,7 @@ async def test_client_without_session_tokens_gets_no_credentials(
     assert grant is not None
     assert (grant.credentials, grant.tables) == (None, frozenset())
     assert not await access.covers(light_world.root, table.id, sends_tokens=False)
-    assert not issuer.made
+    assert not issuer.issued
 
 
 async def test_without_a_role_clients_use_their_own_storage_access(light_world: StreamWorld) -> None:

@@ -12,17 +12,17 @@ import java.util.Random;
 import org.roaringbitmap.RoaringBitmap;
 import org.roaringbitmap.longlong.Roaring64Bitmap;
 
-/** Bitmaps in files of a folder: written for somebody who joins each with the next, and read when that was done. */
+/** Writes bitmaps to files; after the test has joined each with the next, reads and checks the results. */
 public class Bitmaps {
     private static final int COUNT = 40;
 
-    public static void main(String[] words) throws Exception {
-        Path folder = Path.of(words[1]);
+    public static void main(String[] arguments) throws Exception {
+        Path folder = Path.of(arguments[1]);
         List<Roaring64Bitmap> bitmaps = bitmaps();
         for (int number = 0; number < COUNT; number++) {
             Roaring64Bitmap one = bitmaps.get(number);
             RoaringBitmap small = small(one);
-            if (words[0].equals("write")) {
+            if (arguments[0].equals("write")) {
                 Files.write(folder.resolve(number + ".64"), written(one));
                 Files.write(folder.resolve(number + ".32"), written(small));
                 continue;
@@ -48,7 +48,7 @@ public class Bitmaps {
         for (long number : expected.toArray()) {
             require(found.contains(number), "contains " + number);
         }
-        // What was read is as good as what was made here: it takes more, and is written again.
+        // A bitmap that was read can be changed and written again.
         found.addLong(-77L);
         found.removeLong(expected.isEmpty() ? -77L : expected.first());
         Roaring64Bitmap again = new Roaring64Bitmap();
@@ -56,23 +56,23 @@ public class Bitmaps {
         require(again.equals(found), "written again");
     }
 
-    /** Trees of every kind of node, containers of every kind, and some that something was removed from. */
+    /** Trees with every kind of node and container, some after removals. */
     private static List<Roaring64Bitmap> bitmaps() {
         Random chance = new Random(11);
-        List<Roaring64Bitmap> made = new ArrayList<>();
-        made.add(new Roaring64Bitmap());
+        List<Roaring64Bitmap> bitmaps = new ArrayList<>();
+        bitmaps.add(new Roaring64Bitmap());
         for (int children : new int[] {1, 4, 5, 16, 17, 48, 49, 255, 256}) {
             for (int shift : new int[] {16, 32, 56}) {
                 Roaring64Bitmap bitmap = new Roaring64Bitmap();
                 for (long child = 0; child < children; child++) {
                     bitmap.addLong((child << shift) | chance.nextInt(1 << 16));
                 }
-                made.add(bitmap);
+                bitmaps.add(bitmap);
             }
         }
-        while (made.size() < COUNT) {
+        while (bitmaps.size() < COUNT) {
             Roaring64Bitmap bitmap = new Roaring64Bitmap();
-            int kind = made.size() % 4;
+            int kind = bitmaps.size() % 4;
             for (int number = 0; number < 3000; number++) {
                 bitmap.addLong(kind == 0 ? chance.nextLong() : chance.nextInt(kind == 1 ? 10_000 : 1 << 22) + (1L << 35));
             }
@@ -85,9 +85,9 @@ public class Bitmaps {
                     bitmap.removeLong(bitmap.select(chance.nextInt((int) bitmap.getLongCardinality())));
                 }
             }
-            made.add(bitmap);
+            bitmaps.add(bitmap);
         }
-        return made;
+        return bitmaps;
     }
 
     private static RoaringBitmap small(Roaring64Bitmap bitmap) {
