@@ -93,15 +93,15 @@ async def _check_commit_chain(
     )
     findings = []
     before: tuple[str | None, str | None] = (None, None)
-    for number, (commit_generation, previous_at, metadata_at, expected, version) in enumerate(commits, 1):
-        if commit_generation != number or (previous_at, expected) != before:
+    for number, (own_generation, previous_at, metadata_at, expected, version) in enumerate(commits, 1):
+        if own_generation != number or (previous_at, expected) != before:
             findings.append(
-                f"torn: commit {commit_generation} of {id} does not follow its predecessor. {previous_at} != {before[0]}"
+                f"torn: commit {own_generation} of {id} does not follow its predecessor. {previous_at} != {before[0]}"
             )
         before = (metadata_at, version)
     if (len(commits), *before) != (generation, at, token):
         findings.append(f"torn: the pointer of {id} is not its last commit. {generation} {at} {before}")
-    if [(commit_generation, metadata_at) for commit_generation, _, metadata_at, _, _ in commits] != [
+    if [(own_generation, metadata_at) for own_generation, _, metadata_at, _, _ in commits] != [
         (event.generation, event.metadata_at) for event in events
     ]:
         findings.append(f"event: commits of {id} and their events differ")
