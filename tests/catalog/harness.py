@@ -16,8 +16,8 @@ from lakebed.catalog.catalogs.management import CatalogManagement
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW, CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
-from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
-from lakebed.catalog.entries import Entries
+from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Commits, TableChange, read_change
+from lakebed.catalog.entries import Entries, LoadedEntry
 from lakebed.catalog.events import CatalogEvent, decode_event
 from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, RequestKey
 from lakebed.catalog.identifiers import Identifier, check_identifier
@@ -25,7 +25,7 @@ from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.model import Catalog, CatalogKind, Entry, EntryKind, Namespace
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.restrictions.copies import Copies
-from lakebed.catalog.tables.creation import CreatedTable, Creation
+from lakebed.catalog.tables.creation import Creation
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.metrics_reports import MetricsReports
@@ -202,13 +202,13 @@ class CatalogHarness:
         caller: Caller = ROOT,
         key: RequestKey | None = None,
         **request: Any,
-    ) -> CreatedTable:
+    ) -> LoadedEntry:
         """Create a table of two columns in `lake`."""
         return await self.creation.create(Mutation(caller, key), "lake", (namespace,), a_table(name, **request))
 
     async def create_view(
         self, name: str = "v", *, namespace: str = "ns", caller: Caller = ROOT, **request: Any
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Create a view in `lake`."""
         document = {"name": name, "schema": SCHEMA, "view-version": VIEW_VERSION}
         view_request = parse_create_view(_document(document, request))
@@ -222,7 +222,7 @@ class CatalogHarness:
         caller: Caller = ROOT,
         key: RequestKey | None = None,
         options: CommitOptions = NO_OPTIONS,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Commit updates to a table of `lake`."""
         change = a_change(identifier, *updates, requirements=requirements)
         return await self.commits.commit(Mutation(caller, key), "lake", change, options)

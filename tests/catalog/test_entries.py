@@ -45,8 +45,8 @@ async def test_lookup_requires_the_right_entry_kind(catalog: CatalogHarness) -> 
     await catalog.create("t")
     await catalog.create_view("v")
     entries = catalog.entries
-    assert (await entries.get(ROOT, "lake", name("t"), TABLE, Action.GET_TABLE)).live is not None
-    assert (await entries.get(ROOT, "lake", name("v"), VIEW, Action.GET_TABLE)).live is not None
+    assert (await entries.get(ROOT, "lake", name("t"), TABLE, Action.GET_TABLE)).identifier == name("t")
+    assert (await entries.get(ROOT, "lake", name("v"), VIEW, Action.GET_TABLE)).identifier == name("v")
     with pytest.raises(NoSuchView, match=r"View does not exist: ns\.t"):
         await entries.get(ROOT, "lake", name("t"), VIEW, Action.GET_TABLE)
     with pytest.raises(NoSuchTable, match=r"Table does not exist: ns\.v"):

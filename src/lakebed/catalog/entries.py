@@ -51,6 +51,10 @@ class ResolvedName(NamedTuple):
         """The table or view, unless it was dropped."""
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
 
+    def loaded(self, entry: Entry, metadata: CachedMetadata) -> LoadedEntry:
+        """The table or view after a change."""
+        return LoadedEntry(self.catalog, self.namespace, entry, metadata)
+
 
 class NameLookup(NamedTuple):
     """The result of a lookup before authorization. Which part is missing may be reported only after it."""
@@ -148,15 +152,14 @@ class Entries:
         action: Action,
         *,
         privileges: Privileges | None = None,
-    ) -> ResolvedName:
+    ) -> LiveEntry:
         """The table or view, if the caller has the permission for `action`.
 
         `privileges` replaces the privileges that the action requires of callers with grants. Raises AccessDenied,
         NoSuchTable, NoSuchView.
         """
         lookup = await self.look_up(self._meta, catalog_name, identifier)
-        await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
-        return lookup.found
+        return await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
 
     async def load(
         self,
@@ -169,10 +172,9 @@ class Entries:
         privileges: Privileges | None = None,
     ) -> LoadedEntry:
         """The same with its metadata."""
-        lookup = await self.look_up(self._meta, catalog_name, identifier)
-        entry = await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
-        found = lookup.found
-        return LoadedEntry(found.catalog, found.namespace, entry, await self.metadata(entry))
+        return await self.with_metadata(
+            await self.get(caller, catalog_name, identifier, kind, action, privileges=privileges)
+        )
 
     async def by_id(self, entry_id: str) -> LiveEntry:
         """The live table or view with an id, under its current name, without authorization. Raises NotFound."""
@@ -180,6 +182,10 @@ class Entries:
         if row is None:
             raise NotFound(f"the table or view no longer exists. id={entry_id}")
         return live_entry_from(row)
+
+    async def with_metadata(self, known: LiveEntry) -> LoadedEntry:
+        """A live table or view with its current metadata."""
+        return LoadedEntry(*known, await self.metadata(known.entry))
 
     async def metadata(self, entry: Entry) -> CachedMetadata:
         """The current metadata of an entry. Raises Corrupted if the metadata file is missing."""
@@ -210,7 +216,7 @@ class Entries:
         action: Action,
         *,
         privileges: Privileges | None = None,
-    ) -> Entry:
+    ) -> LiveEntry:
         """The live entry of that kind, if the caller has the permission for `action`.
 
         Raises AccessDenied, NoSuchTable, NoSuchView; the latter two also if the namespace is missing. Engines write
@@ -221,7 +227,8 @@ class Entries:
         entry = lookup.live
         if entry is None or entry.kind is not kind:
             raise no_such_entry(lookup.identifier, kind)
-        return entry
+        found = lookup.found
+        return LiveEntry(found.catalog, found.namespace, entry)
 
     async def authorize(
         self,

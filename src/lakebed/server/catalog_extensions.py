@@ -62,6 +62,6 @@ def wire_extensions(
         recovery=Recovery(object_context, diagnostics, claims),
         inventories=CatalogInventories(object_context, authorizer, catalogs),
         bridges=bridges,
-        syncs=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, table_sync),
+        syncs=SyncOnRequest(files, pointers, bridges, table_sync),
     )
     return Extensions(tables, BridgePolling(object_context, entries, table_sync))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lakebed.catalog.catalogs.service import MAX_UNDROP_SECONDS, UNDROP_WINDOW, undrop_window_ms
-from lakebed.catalog.commits.service import Committed
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.tables.files import SCHEMES
 from lakebed.core.errors import (
@@ -252,7 +252,7 @@ async def test_concurrent_register_and_bucket_delete_agree_on_one_outcome(
         assert isinstance(registered, NoSuchCatalog | InvalidInput)
     else:
         assert isinstance(removed, BucketHasTables)
-        assert isinstance(registered, Committed)
+        assert isinstance(registered, LoadedEntry)
         assert await catalog.entry(name()) == registered.entry
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.commits.metadata_pointers import same_file
-from lakebed.catalog.commits.service import Committed
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.extension_catalog import extended
@@ -25,7 +25,7 @@ async def written_by_hand(catalog: CatalogHarness, **changes: object) -> str:
     return where
 
 
-async def move(catalog: CatalogHarness, where: str, token: str, **options: str) -> Committed:
+async def move(catalog: CatalogHarness, where: str, token: str, **options: str) -> LoadedEntry:
     return await extended(catalog).tables.pointers.move(AS_ROOT, "lake", name(), where, expected_token=token, **options)
 
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from lakebed.catalog.commits.refs import Expected
-from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Committed
+from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.appends import appended
@@ -33,7 +34,7 @@ async def set_ref(
     expected: Expected = msgspec.UNSET,
     options: CommitOptions = NO_OPTIONS,
     **reference: Any,  # Any: JSON
-) -> Committed:
+) -> LoadedEntry:
     spelled = {key.replace("_", "-"): value for key, value in reference.items()}
     refs = extended(catalog).tables.refs
     return await refs.set(AS_ROOT, "lake", name(), ref, spelled, expected, options)
@@ -46,7 +47,7 @@ async def remove_ref(
     options: CommitOptions = NO_OPTIONS,
     *,
     force: bool = False,
-) -> Committed:
+) -> LoadedEntry:
     return await extended(catalog).tables.refs.remove(AS_ROOT, "lake", name(), ref, expected, options, force=force)
 
 

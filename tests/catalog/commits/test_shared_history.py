@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.commits.shared_history import MAX_RECENT_BYTES, base_file_of, shared_parts, should_share_history
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.clock import ManualClock
@@ -108,7 +108,7 @@ async def _file(catalog: CatalogHarness, location: str) -> _File:
     return _File(location, row[0], row[1])
 
 
-async def _append(catalog: CatalogHarness, times: int = 1) -> Committed:
+async def _append(catalog: CatalogHarness, times: int = 1) -> LoadedEntry:
     for _ in range(times):
         committed = await catalog.commit(name(), *await appended(catalog, name()))
     return committed

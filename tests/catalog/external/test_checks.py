@@ -129,8 +129,7 @@ async def test_checks_and_restrictions_cost_no_statement(
     monkeypatch.setattr(reader, "row", counted)
     ann = user_with("s3:*", "s3tables:*", principal="ann")
     found = await light_catalog.entries.get(ann, "lake", name(), EntryKind.TABLE, Action.GET_TABLE)
-    assert found.live is not None
-    seen = await light_catalog.entries.restrictions.of(ann.principal, found.catalog, ("ns",), found.live)
+    seen = await light_catalog.entries.restrictions.of(ann.principal, found.catalog, ("ns",), found.entry)
     assert seen is None
     assert statements == [rows.FIND_ENTRY]
 

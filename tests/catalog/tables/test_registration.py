@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.commits.service import Committed
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables import files as files_module
@@ -63,7 +63,7 @@ async def stored(
 
 async def register(
     catalog: CatalogHarness, where: str, table: str = "t", caller: Caller = ROOT, **options: Any
-) -> Committed:
+) -> LoadedEntry:
     return await catalog.registration.register_table(Mutation(caller), "lake", name(table), where, **options)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.commits.service import Committed
+from lakebed.catalog.entries import LoadedEntry
 from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import (
@@ -50,7 +50,7 @@ async def replace(
     view: str = "v",
     caller: Caller = ROOT,
     key: RequestKey | None = None,
-) -> Committed:
+) -> LoadedEntry:
     return await catalog.views.replace(
         Mutation(caller, key),
         "lake",

@@ -10,21 +10,20 @@ from lakebed.meta.seam import MetaStore
 
 from .. import rows
 from ..access.authorization import Action
-from ..entries import Entries, ResolvedName
+from ..entries import Entries, LiveEntry, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
-from ..model import Entry, EntryKind
+from ..model import EntryKind
 from ..tables.files import SCHEMES
 from ..tables.registration import TableRegistration
 from .commit_log import CommitRecord
-from .service import Committed
 
 
 class RepeatedMove(NamedTuple):
     """An earlier move with the same commit id, and the table as it is now."""
 
     record: CommitRecord
-    committed: Committed
+    committed: LoadedEntry
 
 
 class PointerMoves:
@@ -46,21 +45,23 @@ class PointerMoves:
         expected_at: str | None = None,
         operation: str = "commit",
         commit_id: str = "",
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Make another metadata file of a table the current one.
 
         Raises NoSuchTable; CommitConflict, before the file is read, if the table is not at the expected version or
         metadata file; InvalidInput if the file is not a valid successor of the current one.
         """
-        found, entry = await self.found(mutation, catalog_name, identifier)
+        known = await self._entries.get(
+            mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
+        )
 
         def is_this(record: CommitRecord) -> bool:
             return (record.metadata_at, record.expected_token) == (metadata_at, expected_token)
 
-        repeated = await self.repeated(found, entry, commit_id, is_this)
+        repeated = await self.repeated(known, commit_id, is_this)
         if repeated is not None:
             return repeated.committed
-        if expected_at is not None and not same_file(expected_at, entry.metadata_at):
+        if expected_at is not None and not same_file(expected_at, known.entry.metadata_at):
             raise CommitConflict(f"table is not at the expected metadata file. table={identifier}")
         return await self._registration.register_table(
             mutation,
@@ -73,26 +74,17 @@ class PointerMoves:
             commit_id=commit_id,
         )
 
-    async def found(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> tuple[ResolvedName, Entry]:
-        """The table whose pointer moves. Raises NoSuchTable, AccessDenied."""
-        found = await self._entries.get(
-            mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
-        )
-        entry = found.live
-        assert entry is not None  # noqa: S101  # `get` has raised otherwise
-        return found, entry
-
     async def repeated(
-        self, found: ResolvedName, entry: Entry, commit_id: str, is_this: Callable[[CommitRecord], bool]
+        self, known: LiveEntry, commit_id: str, is_this: Callable[[CommitRecord], bool]
     ) -> RepeatedMove | None:
         """The response to an earlier move with this id: the table as it is now. Raises CommitConflict for another."""
-        row = await self._meta.row(rows.COMMIT_BY_ID, entry.id, commit_id) if commit_id else None
+        row = await self._meta.row(rows.COMMIT_BY_ID, known.entry.id, commit_id) if commit_id else None
         if row is None:
             return None
         record = CommitRecord(*row)
         if not is_this(record):
             raise CommitConflict(f"commit id was used for a different commit. commit-id={commit_id}")
-        return RepeatedMove(record, Committed(found, entry, await self._entries.metadata(entry)))
+        return RepeatedMove(record, await self._entries.with_metadata(known))
 
 
 def same_file(one: str, other: str) -> bool:

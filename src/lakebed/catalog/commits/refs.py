@@ -23,7 +23,7 @@ from ..entries import Entries, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import EntryKind
-from .service import CommitOptions, Commits, Committed, read_change
+from .service import CommitOptions, Commits, read_change
 
 _ATTEMPTS: Final = 5
 
@@ -82,7 +82,7 @@ class BranchesAndTags:
         reference: Mapping[str, int | str | None],
         expected: Expected,
         options: CommitOptions,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Create or move a branch or tag; `reference` is as in metadata documents.
 
         Raises CommitConflict if it does not name the expected snapshot, InvalidInput if it is invalid.
@@ -100,7 +100,7 @@ class BranchesAndTags:
         options: CommitOptions,
         *,
         force: bool,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Remove a branch or tag; a missing one is no error. Raises InvalidInput, CommitConflict."""
         if name == MAIN:
             raise InvalidInput(
@@ -139,7 +139,7 @@ class BranchesAndTags:
         update: Mapping[str, object],
         expected: Expected,
         options: CommitOptions,
-    ) -> Committed:
+    ) -> LoadedEntry:
         requirements: list[Mapping[str, object]] = []
         if not isinstance(expected, msgspec.UnsetType):
             requirements.append({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": expected})

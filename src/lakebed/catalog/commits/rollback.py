@@ -25,15 +25,16 @@ from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..entries import Entries
+from ..access.authorization import Action
+from ..entries import Entries, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
-from ..model import Entry
+from ..model import Entry, EntryKind
 from ..tables.files import TableFiles, parse_location, unpack_metadata
 from ..validation.transition import check_transition, is_equivalent
 from .commit_log import CommitRecord
 from .metadata_pointers import PointerMoves, same_file
-from .service import CommitOptions, Commits, Committed, TableChange
+from .service import CommitOptions, Commits, TableChange
 
 OPERATION = "rollback"
 """The operation in the commit log."""
@@ -53,7 +54,7 @@ class RollbackMode(StrEnum):
 class RolledBack(NamedTuple):
     """A table after a rollback."""
 
-    committed: Committed
+    committed: LoadedEntry
     mode: RollbackMode
 
 
@@ -85,9 +86,12 @@ class Rollback:
         Raises NoSuchTable; CommitConflict if the table is not at the expected version; InvalidInput if the file is not
         one of the table's, or its state cannot be restored.
         """
-        found, entry = await self._pointers.found(mutation, catalog_name, identifier)
+        known = await self._entries.get(
+            mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
+        )
+        entry = known.entry
         written = b"[]\n" + msgspec.json.encode({OPERATION: target_at})
-        repeated = await self._pointers.repeated(found, entry, commit_id, _same_as(target_at, written, expected_token))
+        repeated = await self._pointers.repeated(known, commit_id, _same_as(target_at, written, expected_token))
         if repeated is not None:
             to_file = repeated.record.metadata_at == target_at
             return RolledBack(repeated.committed, RollbackMode.POINTER if to_file else RollbackMode.FORWARD)
@@ -96,7 +100,7 @@ class Rollback:
         base = await self._commits.parsed(entry)
         await self._check_own(entry, base, target_at)
         if same_file(target_at, entry.metadata_at):
-            return RolledBack(Committed(found, entry, await self._entries.metadata(entry)), RollbackMode.NONE)
+            return RolledBack(await self._entries.with_metadata(known), RollbackMode.NONE)
         target = await self._read(mutation.caller, target_at)
         if keeps_watermarks(base, target):
             moved = await self._pointers.move(

@@ -30,7 +30,7 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer, Privileges
-from ..entries import Entries, ResolvedName, created_concurrently, no_such_entry
+from ..entries import Entries, LoadedEntry, ResolvedName, created_concurrently, no_such_entry
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
@@ -76,14 +76,6 @@ class CommitOptions(NamedTuple):
 
 
 NO_OPTIONS: Final = CommitOptions()
-
-
-class Committed(NamedTuple):
-    """A table after a commit."""
-
-    found: ResolvedName
-    entry: Entry
-    metadata: CachedMetadata
 
 
 class _Prepared(NamedTuple):
@@ -158,7 +150,7 @@ class Commits:
 
     async def commit(
         self, mutation: Mutation, catalog_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
         try:
             (committed,) = await self._commit(mutation, catalog_name, [change], options, status=200)
@@ -186,7 +178,7 @@ class Commits:
         *,
         status: int,
         needs: RequiredPrivileges = _change_needs,
-    ) -> list[Committed]:
+    ) -> list[LoadedEntry]:
         async with self._locks.hold(catalog_name, (change.identifier for change in changes)):
             for attempt in range(1, _ATTEMPTS + 1):
                 # In each attempt: this very commit, sent to another worker, may have moved the pointer.
@@ -295,7 +287,7 @@ class Commits:
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
-    ) -> list[Committed]:
+    ) -> list[LoadedEntry]:
         moving = [one for one in prepared if one.new is not one.base]
         # Requirements on a table without changes must hold when the others move.
         staying = [one.found.live for one in prepared if one.new is one.base and one.found.live is not None]
@@ -314,7 +306,7 @@ class Commits:
                 assert one.found.live is not None  # noqa: S101  # a table without changes exists
                 entry = one.found.live
                 metadata = await self._entries.metadata(entry)
-            committed.append(Committed(one.found, entry, metadata))
+            committed.append(one.found.loaded(entry, metadata))
         return committed
 
     def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
@@ -365,7 +357,7 @@ class Commits:
 
     async def _repeated(
         self, caller: Caller, catalog_name: str, changes: Sequence[TableChange], options: CommitOptions
-    ) -> Committed | None:
+    ) -> LoadedEntry | None:
         """The response to an earlier commit with this id. Raises CommitConflict if that was a different commit."""
         if not options.commit_id:
             return None
@@ -377,12 +369,12 @@ class Commits:
         row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
         if row is None:
             return None
-        await self._entries.authorize_entry(
+        known = await self._entries.authorize_entry(
             caller, lookup, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
         )
         if row[9] != _digest(change):
             raise CommitConflict(f"commit id was used for a different commit. commit-id={options.commit_id}")
-        return Committed(lookup.found, entry, await self._entries.metadata(entry))
+        return await self._entries.with_metadata(known)
 
     async def _remove_old(self, one: _Prepared) -> None:
         """Delete metadata files that left the metadata log, if the table is configured so.

@@ -17,7 +17,7 @@ from lakebed.objects.model import Caller
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer, ServerAction
 from ..catalogs.service import CatalogService
-from ..entries import Entries, LiveEntry, live_entry_from, no_such_entry
+from ..entries import Entries, LiveEntry, live_entry_from
 from ..identifiers import Identifier, Levels, display, path_of
 from ..model import EntryKind
 from ..tables.files import TableFiles
@@ -73,7 +73,7 @@ class TableMaintenance:
 
     async def health(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TableHealth:
         """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
-        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
         table = (await self._entries.metadata(known.entry)).table
         maintained = (await self._maintained([known])).get(known.entry.id, {})
         snapshot = table.current_snapshot
@@ -115,7 +115,7 @@ class TableMaintenance:
 
     async def plan(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TablePlan:
         """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
-        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], force=True)
         return plan
 
@@ -124,7 +124,7 @@ class TableMaintenance:
     ) -> tuple[TablePlan, list[SubmittedTask]]:
         """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
         await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
-        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.RUN_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], force=True)
 
         async def work(tx: Transaction) -> None:
@@ -135,12 +135,6 @@ class TableMaintenance:
         await self._f.meta.transact(work)
         opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
         return plan, [SubmittedTask(one.task.id, one.spec) for one in opened]
-
-    async def _authorized(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
-        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
-        if found.live is None:
-            raise no_such_entry(identifier, EntryKind.TABLE)
-        return LiveEntry(found.catalog, found.namespace, found.live)
 
     async def _can_read(self, caller: Caller, known: LiveEntry) -> bool:
         return await self._authorizer.allows(

@@ -15,7 +15,7 @@ from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
 from ..commits.service import Commits
-from ..entries import Entries, LiveEntry, ResolvedName
+from ..entries import Entries, LiveEntry
 from ..identifiers import Identifier
 from ..locations.confined_files import ConfinedFiles
 from ..model import Entry, EntryKind
@@ -35,8 +35,7 @@ log = logging.getLogger("lakebed.catalog")
 class PlannedScan(NamedTuple):
     """A plan, and its table."""
 
-    found: ResolvedName
-    entry: Entry
+    known: LiveEntry
     table: TableMetadata
     result: PlanResult
     is_restricted: bool = False
@@ -48,17 +47,16 @@ class PlannedScan(NamedTuple):
 class _RequestedScan(NamedTuple):
     """The table of a scan request."""
 
-    found: ResolvedName
-    entry: Entry
+    known: LiveEntry
     table: TableMetadata
     viewer: RestrictedPrincipal | None
     """The caller, if it is a restricted principal."""
 
     def planned(self, result: PlanResult) -> PlannedScan:
-        return PlannedScan(self.found, self.entry, self.table, result)
+        return PlannedScan(self.known, self.table, result)
 
     def restricted(self, scan: RestrictedScan) -> PlannedScan:
-        return PlannedScan(self.found, self.entry, self.table, scan.result, True, scan.copy)
+        return PlannedScan(self.known, self.table, scan.result, True, scan.copy)
 
 
 class ScanPlans:
@@ -90,9 +88,9 @@ class ScanPlans:
         request = parse_request(document)
         if requested.viewer is not None:
             return requested.restricted(await self._for_restricted(requested).plan(requested.viewer, request))
-        result = await self._planning.plan(requested.entry.id, requested.table, request)
+        result = await self._planning.plan(requested.known.entry.id, requested.table, request)
         if result.status is PlanStatus.SUBMITTED:
-            self._carry_out(requested.entry, requested.table, result.plan_id)
+            self._carry_out(requested.known.entry, requested.table, result.plan_id)
         return requested.planned(result)
 
     async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> PlannedScan:
@@ -100,10 +98,10 @@ class ScanPlans:
         requested = await self._requested(caller, catalog, identifier)
         if requested.viewer is not None:
             return requested.restricted(await self._for_restricted(requested).result(requested.viewer, plan_id))
-        result = await self._planning.result(requested.entry.id, requested.table, plan_id)
+        result = await self._planning.result(requested.known.entry.id, requested.table, plan_id)
         if result.status is PlanStatus.SUBMITTED:
             # The worker that planned it may have died; two workers produce the same plan.
-            self._carry_out(requested.entry, requested.table, result.plan_id)
+            self._carry_out(requested.known.entry, requested.table, result.plan_id)
         return requested.planned(result)
 
     async def cancel(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> None:
@@ -112,35 +110,33 @@ class ScanPlans:
         if requested.viewer is not None:
             await self._for_restricted(requested).cancel(requested.viewer, plan_id)
         else:
-            await self._planning.cancel(requested.entry.id, plan_id)
+            await self._planning.cancel(requested.known.entry.id, plan_id)
 
     async def tasks(self, caller: Caller, catalog: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
         """The files of one plan task. Raises NoSuchPlanTask."""
         requested = await self._requested(caller, catalog, identifier)
         if requested.viewer is not None:
             return await self._for_restricted(requested).tasks(requested.viewer, plan_task)
-        return await self._planning.fetch_tasks(requested.entry.id, requested.table, plan_task)
+        return await self._planning.fetch_tasks(requested.known.entry.id, requested.table, plan_task)
 
     async def delete_expired(self) -> int:
         """Delete expired plans. Returns their number."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
     async def _requested(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
-        found = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
-        entry = found.live
-        assert entry is not None  # noqa: S101  # `get` has raised otherwise
-        table = await self._commits.parsed(entry)
-        restriction = await self._entries.restrictions.of(caller.principal, found.catalog, identifier.namespace, entry)
-        if restriction is None:
-            return _RequestedScan(found, entry, table, None)
-        source = LiveEntry(found.catalog, found.namespace, entry)
-        return _RequestedScan(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
+        known = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        table = await self._commits.parsed(known.entry)
+        restriction = await self._entries.restrictions.of(
+            caller.principal, known.catalog, identifier.namespace, known.entry
+        )
+        viewer = None if restriction is None else RestrictedPrincipal(caller, known, table, restriction)
+        return _RequestedScan(known, table, viewer)
 
     def _for_restricted(self, requested: _RequestedScan) -> RestrictedScans:
         if self._restricted is None:
             raise restricted_denial(
-                requested.found.namespace.levels,
-                requested.entry,
+                requested.known.namespace.levels,
+                requested.known.entry,
                 "scan planning for restricted principals is not available here",
             )
         return self._restricted

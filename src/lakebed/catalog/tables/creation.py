@@ -11,16 +11,16 @@ from lakebed.iceberg.metadata import TableMetadata, serialize_table
 from lakebed.objects.context import ObjectContext
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..commits.metadata_cache import CachedMetadata, MetadataCache
+from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import CREATED, PointerUpdate, Publisher
-from ..entries import Entries, ResolvedName, name_taken
+from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import EntryLocations, LocationClaims, check_locations
 from ..locations.directories import default_location
-from ..model import Entry, EntryKind
+from ..model import EntryKind
 from .files import TableFiles
 
 
@@ -32,15 +32,6 @@ class StagedTable(NamedTuple):
     entry_id: str
     metadata: TableMetadata
     document: bytes
-
-
-class CreatedTable(NamedTuple):
-    """A created table."""
-
-    found: ResolvedName
-    identifier: Identifier
-    entry: Entry
-    metadata: CachedMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ class Creation:
         await self._claims.reserve(mutation.caller, draft.identifier, draft.locations)
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
-    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> CreatedTable:
+    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> LoadedEntry:
         """Create a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         draft = await self._draft(mutation, catalog_name, levels, request)
         metadata = draft.metadata
@@ -105,9 +96,7 @@ class Creation:
             operation="create",
         )
         (entry,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, draft.entry_id))
-        return CreatedTable(
-            draft.found, draft.identifier, entry, self._cache.keep(entry.version_token, draft.document, metadata)
-        )
+        return draft.found.loaded(entry, self._cache.keep(entry.version_token, draft.document, metadata))
 
     async def _draft(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> _Draft:
         identifier = check_identifier(levels, request.name)

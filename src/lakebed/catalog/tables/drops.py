@@ -117,7 +117,7 @@ class Dropping:
         )
         if purge:
             check_internal_catalog(found.catalog, f"purge a {kind}")
-        await self._reject_restricted(mutation.caller, found.catalog, identifier, found.live)
+        await self._reject_restricted(mutation.caller, found.catalog, identifier, found.entry)
         return await self._drop(mutation, catalog_name, identifier, kind, StoredResponse(204), purge=purge)
 
     async def forget(
@@ -312,11 +312,11 @@ class Dropping:
     ) -> Entry:
         """Enable or disable deletion protection."""
         f, caller = self._f, mutation.caller
-        before = (await self._entries.get(caller, catalog_name, identifier, kind, Action.DELETE_TABLE)).live
+        before = (await self._entries.get(caller, catalog_name, identifier, kind, Action.DELETE_TABLE)).entry
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
-            await self._keys.keep(tx, mutation.key, StoredResponse(200, "" if before is None else before.id))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, before.id))
             entry = (await self._entries.find(tx, catalog_name, identifier)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)

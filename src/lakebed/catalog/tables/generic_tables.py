@@ -160,8 +160,8 @@ class GenericTables:
     async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> GenericTable:
         """The generic table. Raises NoSuchTable, AccessDenied."""
         kind = EntryKind.GENERIC_TABLE
-        found = await self._entries.get(caller, catalog_name, identifier, kind, Action.GET_TABLE)
-        return await self.described(self._f.meta, found, identifier)
+        known = await self._entries.get(caller, catalog_name, identifier, kind, Action.GET_TABLE)
+        return await self.described(self._f.meta, ResolvedName(*known), identifier)
 
     async def described(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> GenericTable:
         """The generic table of a lookup, without authorization. Raises NoSuchTable, Corrupted."""

@@ -17,8 +17,7 @@ from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.properties import check_properties
 from ..commits.metadata_pointers import same_file
-from ..commits.service import Committed
-from ..entries import Entries, name_taken
+from ..entries import Entries, LoadedEntry, name_taken
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind, Properties, pack_properties, unpack_properties
@@ -39,7 +38,7 @@ class ImportOrigin:
 class Imported(NamedTuple):
     """A table after an import."""
 
-    committed: Committed
+    committed: LoadedEntry
     is_new: bool
     """Whether this import created the table; otherwise it existed with the same metadata."""
 
@@ -89,9 +88,9 @@ class Imports:
         if found.entry is not None:
             if found.live is None or found.entry.kind is not EntryKind.TABLE:
                 raise name_taken(found.entry, identifier, EntryKind.TABLE)
-            entry = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
-            await self._check_same(identifier, entry, metadata_at, external_token)
-            return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)
+            known = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            await self._check_same(identifier, known.entry, metadata_at, external_token)
+            return Imported(await self._entries.with_metadata(known), is_new=False)
 
         async def record(tx: Transaction, entry: Entry) -> None:
             await tx.run(

@@ -43,15 +43,13 @@ class MetricsReports:
 
     async def keep(self, caller: Caller, catalog_name: str, identifier: Identifier, kind: str, document: bytes) -> None:
         """Store a report of a table. Requires the privileges of the reported operation from callers with grants."""
-        found = await self._entries.get(
+        known = await self._entries.get(
             caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
         )
-        entry = found.live
-        assert entry is not None  # noqa: S101  # `get` has raised otherwise
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await tx.run(rows.INSERT_REPORT, entry.id, kind, document, caller.principal.name, now_ms)
+            await tx.run(rows.INSERT_REPORT, known.entry.id, kind, document, caller.principal.name, now_ms)
 
         await self._f.meta.transact(work)
 
@@ -59,10 +57,9 @@ class MetricsReports:
         self, caller: Caller, catalog_name: str, identifier: Identifier, *, before: int, limit: int
     ) -> list[MetricsReport]:
         """Reports of a table, newest first, from before a sequence number."""
-        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
-        entry = found.live
-        assert entry is not None  # noqa: S101  # `get` has raised otherwise
-        return [MetricsReport(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
+        found = await self._f.meta.rows(rows.REPORTS_BEFORE, known.entry.id, before, limit)
+        return [MetricsReport(*row) for row in found]
 
     async def delete_expired(self) -> int:
         """Delete old reports. Returns their number."""

@@ -16,8 +16,7 @@ from lakebed.objects.model import Caller
 from ..access.authorization import CREATE_OR_MOVE, Action, CatalogAuthorizer, Privileges
 from ..commits.metadata_cache import MetadataCache
 from ..commits.publishing import COMMITTED, PointerUpdate, Publisher, PublishStep
-from ..commits.service import Committed
-from ..entries import Entries, ResolvedName, name_taken
+from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
@@ -75,7 +74,7 @@ class TableRegistration:
         commit_id: str = "",
         also: PublishStep | None = None,
         follows: bool = False,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Register a table's metadata file; with `overwrite`, also under the name of an existing table.
 
         The file may be in any bucket that the caller can read; the table's directories must be in the catalog. With an
@@ -121,7 +120,7 @@ class TableRegistration:
         uuid: str,
         *,
         also: PublishStep,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Register the metadata file in a notification of an external catalog, for an authorized caller.
 
         The file is read for the catalog, and must be in its directories and in the table's. Raises InvalidInput,
@@ -172,7 +171,7 @@ class TableRegistration:
         also: PublishStep | None = None,
         answer: StoredResponse | None = None,
         chosen_by: ChosenBy,
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Validate a table's metadata file, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
         entry_id = uuid4().hex if entry is None else entry.id
@@ -208,11 +207,11 @@ class TableRegistration:
         )
         answer = answer or StoredResponse(200, pointer.entry_id)
         (published,) = await self._publisher.publish(mutation, [pointer], answer)
-        return Committed(found, published, self._cache.keep(published.version_token, file.document, metadata))
+        return found.loaded(published, self._cache.keep(published.version_token, file.document, metadata))
 
     async def register_view(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, metadata_at: str
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Register a view's metadata file."""
         caller = mutation.caller
         found = await self._authorized(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
@@ -240,7 +239,7 @@ class TableRegistration:
             observed=observed,
         )
         (published,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, pointer.entry_id))
-        return Committed(found, published, self._cache.keep(published.version_token, document))
+        return found.loaded(published, self._cache.keep(published.version_token, document))
 
     async def _authorized(
         self,

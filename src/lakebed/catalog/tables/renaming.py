@@ -48,15 +48,14 @@ class Renaming:
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
         check_internal_catalog(found.catalog, f"rename a {kind}")
-        if found.live is not None:
-            # Other policies, or none, apply at the target.
-            await self._entries.restrictions.check_unrestricted(
-                caller.principal,
-                found.catalog,
-                source.namespace,
-                found.live,
-                "restricted principals cannot rename it",
-            )
+        # Other policies, or none, apply at the target.
+        await self._entries.restrictions.check_unrestricted(
+            caller.principal,
+            found.catalog,
+            source.namespace,
+            found.entry,
+            "restricted principals cannot rename it",
+        )
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -14,9 +14,8 @@ from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import COMMITTED, CREATED, PointerUpdate, Publisher
-from ..commits.service import Committed
 from ..commits.table_locks import TableLocks
-from ..entries import Entries, ResolvedName, name_taken, no_such_entry
+from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
@@ -50,7 +49,7 @@ class Views:
         self._cache = cache
         self._locks = TableLocks()
 
-    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> Committed:
+    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> LoadedEntry:
         """Create a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         identifier = check_identifier(levels, request.name)
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
@@ -78,7 +77,7 @@ class Views:
         identifier: Identifier,
         requirements: tuple[Requirement, ...],
         updates: tuple[Update, ...],
-    ) -> Committed:
+    ) -> LoadedEntry:
         """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
         async with self._locks.hold(catalog_name, [identifier]):
             for attempt in range(1, _ATTEMPTS + 1):
@@ -96,26 +95,23 @@ class Views:
         identifier: Identifier,
         requirements: tuple[Requirement, ...],
         updates: tuple[Update, ...],
-    ) -> Committed:
-        found = await self._entries.get(
+    ) -> LoadedEntry:
+        known = await self._entries.get(
             mutation.caller, catalog_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
         )
-        check_internal_catalog(found.catalog, "replace a view")
-        entry = found.live
-        if entry is None:
-            raise no_such_entry(identifier, EntryKind.VIEW)
-        kept = await self._entries.metadata(entry)
-        base = parse_view(kept.document)
+        check_internal_catalog(known.catalog, "replace a view")
+        loaded = await self._entries.with_metadata(known)
+        entry, base = known.entry, parse_view(loaded.metadata.document)
         locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties
+            known.catalog, known.namespace, EntryKind.VIEW, entry.id, base.location, base.properties
         )
         if not await self._claims.trusts(locations, entry.metadata_at):
             raise untrusted_metadata_file(entry.metadata_at)
         check_view(requirements, base)
         new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
         if new is base:
-            return Committed(found, entry, kept)
-        return await self._publish(mutation, found, identifier, base, new, entry.id)
+            return loaded
+        return await self._publish(mutation, ResolvedName(*known), identifier, base, new, entry.id)
 
     async def _publish(
         self,
@@ -125,7 +121,7 @@ class Views:
         base: ViewMetadata | None,
         metadata: ViewMetadata,
         entry_id: str,
-    ) -> Committed:
+    ) -> LoadedEntry:
         locations = EntryLocations(
             found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
         )
@@ -150,4 +146,4 @@ class Views:
             operation="create" if base is None else "replace",
         )
         (entry,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, entry_id))
-        return Committed(found, entry, self._cache.keep(entry.version_token, document))
+        return found.loaded(entry, self._cache.keep(entry.version_token, document))

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from lakebed.catalog.commits.service import Committed
-from lakebed.catalog.entries import Entries
+from lakebed.catalog.entries import Entries, LiveEntry, LoadedEntry
 from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import Entry
@@ -59,7 +58,7 @@ class SyncResult(NamedTuple):
     """A table after a sync."""
 
     status: SyncStatus
-    committed: Committed
+    committed: LoadedEntry
     bridged: BridgedTable
 
 
@@ -165,8 +164,7 @@ class TableSync:
             return await self._write(tx, bridge, state, is_new=is_new)
 
         recorded = await self._f.meta.transact(work)
-        found = await self._entries.find(self._f.meta, bridged.catalog.name, bridged.identifier)
-        committed = Committed(found, local, await self._entries.metadata(local))
+        committed = await self._entries.with_metadata(LiveEntry(bridged.catalog, bridged.namespace, local))
         return SyncResult(SyncStatus.UNCHANGED, committed, bridged.after(local, recorded))
 
     # -- states ---------------------------------------------------------------------------------------------------

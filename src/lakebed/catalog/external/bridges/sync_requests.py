@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 from lakebed.catalog.commits.commit_log import CommitRecord
 from lakebed.catalog.commits.metadata_pointers import PointerMoves, same_file
-from lakebed.catalog.entries import Entries
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.tables.files import TableFiles, unpack_metadata
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, NotFound
 from lakebed.iceberg.metadata.parsing import parse_table
-from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
 from ..remote.model import NO_SECRETS, RemoteSecrets
@@ -37,17 +36,7 @@ class SyncRequest(NamedTuple):
 class SyncOnRequest:
     """Syncs on request."""
 
-    def __init__(
-        self,
-        meta: MetaStore,
-        entries: Entries,
-        files: TableFiles,
-        pointers: PointerMoves,
-        bridges: Bridges,
-        table_sync: TableSync,
-    ) -> None:
-        self._meta = meta
-        self._entries = entries
+    def __init__(self, files: TableFiles, pointers: PointerMoves, bridges: Bridges, table_sync: TableSync) -> None:
         self._files = files
         self._pointers = pointers
         self._bridges = bridges
@@ -104,12 +93,12 @@ class SyncOnRequest:
         local = bridged.live
         if local is None or not request.commit_id or bridged.bridge is None:
             return None
-        found = await self._entries.find(self._meta, bridged.catalog.name, bridged.identifier)
+        known = LiveEntry(bridged.catalog, bridged.namespace, local)
 
         def is_this(record: CommitRecord) -> bool:
             return record.operation == SYNC_OPERATION and record.metadata_at == request.metadata_at
 
-        repeated = await self._pointers.repeated(found, local, request.commit_id, is_this)
+        repeated = await self._pointers.repeated(known, request.commit_id, is_this)
         if repeated is None:
             return None
         was_first = repeated.record.previous_at is None

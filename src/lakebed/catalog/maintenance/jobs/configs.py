@@ -49,10 +49,8 @@ class MaintenanceConfigs:
 
     async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> EffectiveConfig:
         """The effective configuration of a table, for a caller."""
-        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
-        if found.live is None:
-            raise no_such_entry(identifier, EntryKind.TABLE)
-        return await self.effective(self._f.meta, found.live.id)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
+        return await self.effective(self._f.meta, known.entry.id)
 
     async def put(
         self, caller: Caller, catalog_name: str, identifier: Identifier, config: MaintenanceConfig | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.service import Commits
-from lakebed.catalog.entries import Entries, LiveEntry, no_such_entry
+from lakebed.catalog.entries import Entries, LiveEntry
 from lakebed.catalog.external.checks import check_internal_catalog
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
@@ -125,12 +125,10 @@ class MaintenanceJobs:
         )
 
     async def _authorized(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
-        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
-            check_internal_catalog(found.catalog, "maintain a table")
-        if found.live is None:
-            raise no_such_entry(identifier, EntryKind.TABLE)
-        return LiveEntry(found.catalog, found.namespace, found.live)
+            check_internal_catalog(known.catalog, "maintain a table")
+        return known
 
     async def _seen(self, known: LiveEntry, stored: StoredJob) -> JobView:
         compaction = stored.findings.compaction

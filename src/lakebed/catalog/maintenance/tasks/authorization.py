@@ -13,7 +13,7 @@ import msgspec
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, ServerAction
 from lakebed.catalog.access.directory_permissions import check_directory_rights
 from lakebed.catalog.catalogs.service import CatalogService
-from lakebed.catalog.entries import Entries, LiveEntry, NameLookup
+from lakebed.catalog.entries import Entries, NameLookup
 from lakebed.catalog.external.checks import check_internal_catalog
 from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.model import Catalog, EntryKind
@@ -106,12 +106,11 @@ class TaskAuthorization:
 
     async def _on_table(self, caller: Caller, lookup: NameLookup, spec: TaskSpec) -> TaskSpec:
         """The task of an existing table, with its estimated cost."""
-        entry = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.RUN_MAINTENANCE)
-        known = LiveEntry(lookup.found.catalog, lookup.found.namespace, entry)
-        health = health_from_summary(known, (await self._entries.metadata(entry)).table)
+        known = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.RUN_MAINTENANCE)
+        health = health_from_summary(known, (await self._entries.metadata(known.entry)).table)
         speeds = await self._history.speeds(self._f.meta)
         cost = estimate_cost(spec.job, health.data_files or 0, health.data_bytes or 0, speeds)
-        return msgspec.structs.replace(spec, entry=entry.id, cost=cost)
+        return msgspec.structs.replace(spec, entry=known.entry.id, cost=cost)
 
     async def _check_tables(self, caller: Caller, bucket: Bucket, directory: str) -> None:
         """Return if the caller can read every table in a directory, and the table that contains it.

@@ -169,9 +169,7 @@ async def import_table(services: IcebergServices, request: JsonRequest) -> Respo
         external_token=document.external_version_token,
     )
     committed = imported.committed
-    return await table_response(
-        services, request, committed.found.catalog, identifier, committed.entry, committed.metadata
-    )
+    return await table_response(services, request, committed.catalog, identifier, committed.entry, committed.metadata)
 
 
 async def get_bridge(services: IcebergServices, request: JsonRequest) -> Response:

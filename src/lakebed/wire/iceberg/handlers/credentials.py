@@ -34,9 +34,10 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
     else:
         if entry is None or entry.kind is not EntryKind.TABLE:
             # Callers without read permission do not learn whether the table exists.
-            entry = await services.entries.authorize_entry(
+            known = await services.entries.authorize_entry(
                 request.caller, lookup, EntryKind.TABLE, Action.GET_TABLE_DATA
             )
+            entry = known.entry
         data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         hint = None
     if not allowed_delegation(services.access_delegation, catalog).vends:

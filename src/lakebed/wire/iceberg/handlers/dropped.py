@@ -73,10 +73,8 @@ async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Resp
 def _get_protection(kind: EntryKind) -> Handler[IcebergServices]:
     async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         identifier = request.table if kind is EntryKind.TABLE else request.view
-        found = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
-        entry = found.live
-        assert entry is not None  # noqa: S101  # `get` raises otherwise
-        return ok(_entry_document(identifier, entry))
+        known = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
+        return ok(_entry_document(identifier, known.entry))
 
     return handle
 

@@ -59,18 +59,18 @@ async def _plan_response(services: IcebergServices, request: JsonRequest, planne
         refusal = error_model(result.failure)
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
-        catalog = planned.found.catalog
+        catalog = planned.known.catalog
         if planned.copy is not None and allowed_delegation(services.access_delegation, catalog).vends:
             document["storage-credentials"] = [vend_copy_credentials(services, request, catalog, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate_access(
             services,
             request,
-            planned.found.catalog,
+            planned.known.catalog,
             request.table,
-            planned.entry.location,
+            planned.known.entry.location,
             lambda: planned.table.properties,
-            entry=planned.entry,
+            entry=planned.known.entry,
         )
         if granted.credentials and granted.has_secrets:
             document["storage-credentials"] = granted.credentials

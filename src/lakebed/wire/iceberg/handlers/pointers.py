@@ -28,12 +28,10 @@ class MovePointer(StrictDocument):
 
 async def get_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
     """The metadata location of a table, with the version token for the next move."""
-    found = await services.entries.get(
+    known = await services.entries.get(
         request.caller, request.catalog, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
     )
-    entry = found.live
-    assert entry is not None  # noqa: S101  # `get` raises otherwise
-    return ok(_pointer(entry))
+    return ok(_pointer(known.entry))
 
 
 async def update_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:

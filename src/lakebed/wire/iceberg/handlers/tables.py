@@ -102,9 +102,7 @@ async def create_table(services: IcebergServices, request: JsonRequest) -> Respo
             }
         )
     created = await services.creation.create(request.mutation, request.catalog, request.namespace, document)
-    return await table_response(
-        services, request, created.found.catalog, created.identifier, created.entry, created.metadata
-    )
+    return await table_response(services, request, created.catalog, created.identifier, created.entry, created.metadata)
 
 
 async def load_table(services: IcebergServices, request: JsonRequest) -> Response:
@@ -209,7 +207,7 @@ async def register_table(services: IcebergServices, request: JsonRequest) -> Res
         request.mutation, request.catalog, identifier, document.metadata_location, overwrite=document.overwrite
     )
     return await table_response(
-        services, request, registered.found.catalog, identifier, registered.entry, registered.metadata
+        services, request, registered.catalog, identifier, registered.entry, registered.metadata
     )
 
 
