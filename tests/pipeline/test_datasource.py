@@ -103,11 +103,11 @@ def test_attempt_becomes_a_row() -> None:
 
 
 def test_attempts_are_read_from_the_audit_log() -> None:
-    asked = LakebedSource({**KEYS, "table": "attempts", "principal": "anna"}).reader(None)._asked  # type: ignore[arg-type,attr-defined]
-    assert (asked.kinds, asked.principal) == (("Attempt*",), "anna")
+    request = LakebedSource({**KEYS, "table": "attempts", "principal": "anna"}).reader(None)._request  # type: ignore[arg-type,attr-defined]
+    assert (request.kinds, request.principal) == (("Attempt*",), "anna")
 
 
 def test_readers_can_be_pickled_without_secrets_in_repr() -> None:
     reader = LakebedSource({**KEYS, "table": "events"}).reader(None)  # type: ignore[arg-type]  # unused
-    assert pickle.loads(pickle.dumps(reader))._asked == reader._asked  # type: ignore[attr-defined]
-    assert "a-secret-of-a-test" not in repr(reader._asked)  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(reader))._request == reader._request  # type: ignore[attr-defined]
+    assert "a-secret-of-a-test" not in repr(reader._request)  # type: ignore[attr-defined]

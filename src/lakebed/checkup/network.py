@@ -112,12 +112,12 @@ class NetworkSteps:
             await self._refuse_tls()
         stated = response.headers.get("date", "")
         try:
-            theirs = parsedate_to_datetime(stated).astimezone(UTC)
+            store_time = parsedate_to_datetime(stated).astimezone(UTC)
         except ValueError:
             return StepFinding("the response has no Date header", StepOutcome.ABSENT)
         # Date has whole seconds, and the response took some time: half of each is the best estimate.
-        ours = (before_ms + self._clock.now_ms()) / 2000
-        ahead = theirs.timestamp() + 0.5 - ours
+        local_seconds = (before_ms + self._clock.now_ms()) / 2000
+        ahead = store_time.timestamp() + 0.5 - local_seconds
         return judge_skew(ahead)
 
     def _shake_hands(self) -> tuple[str, datetime]:
@@ -173,16 +173,16 @@ def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
 
 def judge_skew(ahead_seconds: float) -> StepFinding:
     """The finding for a clock difference; negative if the store's clock is behind. Raises StepFailed if too large."""
-    apart = abs(ahead_seconds)
-    said = f"the store's clock is {_span(apart)} {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
-    if apart > MAX_SKEW_SECONDS:
+    difference = abs(ahead_seconds)
+    text = f"the store's clock is {_span(difference)} {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
+    if difference > MAX_SKEW_SECONDS:
         raise StepFailed(
-            f"{said}: signatures more than {MAX_SKEW_SECONDS // 60} minutes off are rejected",
+            f"{text}: signatures more than {MAX_SKEW_SECONDS // 60} minutes off are rejected",
             "Synchronize the wrong clock: timedatectl set-ntp true. `date -u` prints this machine's time.",
         )
-    if apart > _NOTABLE_SKEW_SECONDS:
-        return StepFinding(said, why="still within the tolerance of stores; synchronize both clocks")
-    return StepFinding(f"{apart:.0f} s apart")
+    if difference > _NOTABLE_SKEW_SECONDS:
+        return StepFinding(text, why="still within the tolerance of stores; synchronize both clocks")
+    return StepFinding(f"{difference:.0f} s apart")
 
 
 def _span(seconds: float) -> str:

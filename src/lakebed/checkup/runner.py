@@ -89,7 +89,7 @@ class _Check:
                 await self._open_store()
 
     async def clean_up(self) -> list[str]:
-        """Remove what is left; the names of what could not be removed."""
+        """Remove remaining objects; returns the names of those that could not be removed."""
         remaining: list[str] = []
         prefix, bucket = self._target.options.key_prefix, self._target.options.bucket
         async with self._open:
@@ -172,7 +172,7 @@ _MAX_PAGES: Final = 10
 
 
 async def remove_versions(client: StoreClient, target: CheckedStore, keys: Credentials) -> list[str]:
-    """Remove all versions and delete markers under the check's prefix; the names of what could not be removed."""
+    """Remove all versions and delete markers under the check's prefix; returns the names of those that remain."""
     prefix, bucket = target.options.key_prefix, target.options.bucket
     remaining: list[str] = []
     try:

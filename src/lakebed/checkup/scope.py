@@ -74,12 +74,12 @@ class ScopeSteps:
             return StepFinding(f"credentials for {_SECONDS // 60} minutes, limited to one directory")
         return self._without(response)
 
-    async def check_scope(self, tried: Callable[[Key], None]) -> StepFinding:
-        """Check that the credentials open their directory and nothing else. `tried` receives every key."""
+    async def check_scope(self, on_key: Callable[[Key], None]) -> StepFinding:
+        """Check that the credentials open their directory and nothing else. `on_key` is called with every key."""
         if self._confined is None:
             raise RuntimeError("scoped credentials used before they were requested")
         for key in (INSIDE, BESIDE, OUTSIDE):
-            tried(key)
+            on_key(key)
         async with opened(self._target.options, self._confined, self._surroundings) as confined:
             refusals = await check_confinement(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
         return StepFinding(f"1 directory accessible, {refusals} attempts outside it denied")

@@ -44,8 +44,8 @@ class VendingSteps:
         base = f"{endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
         _require_success(await self._send("POST", base, keys, {"namespace": [namespace]}), "create a namespace")
         try:
-            asked = {"name": _TABLE, "schema": _SCHEMA, "stage-create": True}
-            staged = await self._send("POST", f"{base}/{namespace}/tables", keys, asked, delegated=True)
+            document = {"name": _TABLE, "schema": _SCHEMA, "stage-create": True}
+            staged = await self._send("POST", f"{base}/{namespace}/tables", keys, document, delegated=True)
             _require_success(staged, "vend credentials for a table")
             found = await self._try(json.loads(staged.body))
         finally:
@@ -57,17 +57,17 @@ class VendingSteps:
             )
         return found
 
-    async def _try(self, answer: dict[str, Any]) -> StepFinding:  # Any: JSON
-        given = answer.get("storage-credentials") or []
-        if len(given) != 1:
+    async def _try(self, response: dict[str, Any]) -> StepFinding:  # Any: JSON
+        credentials = response.get("storage-credentials") or []
+        if len(credentials) != 1:
             raise StepFailed(
                 "the catalog vended no credentials", "Check that the principal may write the table's data."
             )
-        config = given[0]["config"]
+        config = credentials[0]["config"]
         vended = Credentials(
             config["s3.access-key-id"], Secret(config["s3.secret-access-key"]), Secret(config["s3.session-token"])
         )
-        location = urlsplit(answer["metadata"]["location"])
+        location = urlsplit(response["metadata"]["location"])
         directory = location.path.strip("/")
         options = S3Options(
             bucket=location.netloc,

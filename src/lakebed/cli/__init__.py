@@ -1,4 +1,4 @@
-"""The `lakebed` command. It speaks to people: what went wrong is one line that says what to do next."""
+"""The `lakebed` command. Errors are one line with advice."""
 
 from .main import main
 

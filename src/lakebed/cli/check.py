@@ -66,7 +66,7 @@ _DESCRIPTION: Final = (
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the check, and print the report."""
-    # The report contains what the storage backend would log.
+    # The report replaces the log of the storage backend.
     logging.getLogger("lakebed.storage").addHandler(logging.NullHandler())
     report = asyncio.run(_check(arguments))
     if arguments.json:

@@ -75,23 +75,23 @@ class _Envelope(msgspec.Struct):
     error: _Error
 
 
-def failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
-    """The error of a JSON response. `asked` is method and path, for the message."""
+def failure_of(status: int, body: bytes, request: str) -> e.LakebedError:
+    """The error of a JSON response. `request` is method and path, for the message."""
     try:
         error = msgspec.json.decode(body, type=_Envelope).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         # Requests that the server cannot route get S3 errors.
         s3_error = s3_error_of(body)
         error = _Error(_quoted(status, body) if s3_error is None else s3_error[1])
-    message = f"{error.message.rstrip('.')}. status={status} asked={asked!r}"
+    message = f"{error.message.rstrip('.')}. status={status} request={request!r}"
     if status in _ADVICE:
-        message = f"{error.message.rstrip('.')}: {_ADVICE[status]}. status={status} asked={asked!r}"
+        message = f"{error.message.rstrip('.')}: {_ADVICE[status]}. status={status} request={request!r}"
     kind = _BY_TYPE.get(error.type) or _BY_STATUS.get(status)
     if kind is not None:
         return kind(message)
     if status >= 500:
         # The request failed halfway: only safe methods are certain to have changed nothing.
-        return e.Unavailable(message, undecided=not asked.startswith(("GET ", "HEAD ")))
+        return e.Unavailable(message, undecided=not request.startswith(("GET ", "HEAD ")))
     return e.LakebedError(message)
 
 
@@ -107,14 +107,14 @@ _BY_CODE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
 """S3 error codes that callers handle; others are translated by status."""
 
 
-def s3_failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
+def s3_failure_of(status: int, body: bytes, request: str) -> e.LakebedError:
     """The error of an S3 response."""
     found = s3_error_of(body)
     if found is None:
-        return failure_of(status, body, asked)
+        return failure_of(status, body, request)
     code, text = found
     advice = f": {_ADVICE[status]}" if status in _ADVICE and code not in _BY_CODE else ""
-    message = f"{text.rstrip('.')}{advice}. code={code} asked={asked!r}"
+    message = f"{text.rstrip('.')}{advice}. code={code} request={request!r}"
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status)
     return e.Unavailable(message) if kind is None and status >= 500 else (kind or e.LakebedError)(message)
 

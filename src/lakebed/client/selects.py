@@ -162,12 +162,12 @@ def _path(bucket: str, key: str = "") -> str:
     return "/".join(("", encode_segment(bucket), *map(encode_segment, key.split("/")))) if key else f"/{bucket}"
 
 
-def _failure(status: int, body: bytes, asked: str) -> LakebedError:
+def _failure(status: int, body: bytes, request: str) -> LakebedError:
     error = s3_error_of(body)
     if status == 400 and error is not None:
         code, message = error
         return SelectError(message, code=code)
-    return s3_failure_of(status, body, asked)
+    return s3_failure_of(status, body, request)
 
 
 def _messages(decoder: EventStreamDecoder, pieces: Iterator[bytes]) -> Iterator[EventStreamMessage]:

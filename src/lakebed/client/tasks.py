@@ -109,7 +109,7 @@ class Tasks:
 
     def submit(self, spec: TaskSpec) -> TaskSubmission:
         """Submit a task. Returns the open task of the same job and table instead, if there is one."""
-        # Which makes it safe to repeat after a lost response.
+        # So it is safe to repeat after a lost response.
         reply = self._connection.call("POST", _BASE, document=spec, repeatable=True)
         return TaskSubmission(self._connection.decode(reply, Task), reply.status == 201)
 
@@ -146,7 +146,7 @@ class Tasks:
     ) -> TaskSpec | None:
         """Extend a lease to `lease_seconds` from now. Raises Fenced if the lease is lost or the task has ended.
 
-        Returns the spec with the table's current name; None for a dropped table, whose name another may have.
+        Returns the spec with the table's current name; None for a dropped table: its name may be reused.
         """
         document: Document = {"token": leased.token, "lease-seconds": lease_seconds}
         if progress is not None:

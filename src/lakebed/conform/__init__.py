@@ -1,1 +1,1 @@
-"""Client conformance: runs a real client against a catalog, and prints what is claimed with the tests that show it."""
+"""Client conformance: runs a real client against a catalog, and prints claims with their tests."""

@@ -180,7 +180,7 @@ class MaintenanceDemo:
     def _delete(self, condition: str) -> None:
         """Delete rows with delete files (merge-on-read)."""
         with duckdb_on(self._endpoint, self._keys, self._ref.warehouse) as duck:
-            duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
+            duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # constants
 
 
 def _stage(task: Task) -> str:

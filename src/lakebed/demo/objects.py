@@ -24,7 +24,7 @@ class ObjectDemo:
         self._server = server
 
     def write(self) -> str:
-        """Make a versioned bucket, write and list objects."""
+        """Create a versioned bucket, write and list objects."""
         s3 = self._server.client()
         s3.create_bucket(Bucket="lake")
         s3.put_bucket_versioning(Bucket="lake", VersioningConfiguration={"Status": "Enabled"})
@@ -68,7 +68,7 @@ class ObjectDemo:
         same = hashlib.sha256(source.read_bytes()).digest() == hashlib.sha256(body).digest()
         source.unlink()
         if not same:
-            raise Unavailable("the bytes came back changed")
+            raise Unavailable("the downloaded bytes differ")
         mib = _BIG_BYTES / 1024 / 1024
         return f"up {mib / up:,.0f} MiB/s, down {mib / down:,.0f} MiB/s (boto3), SHA-256 equal"
 
@@ -78,7 +78,7 @@ class ObjectDemo:
         return etag
 
     def count(self, last: str) -> str:
-        """How many objects there are, and whether the one of the ETag `last` is among them."""
+        """The number of objects, and whether the one with the ETag `last` exists."""
         s3 = self._server.client()
         found = s3.head_object(Bucket="lake", Key="after-this")["ETag"]
         count = sum(

@@ -1,4 +1,4 @@
-"""The demo's server: a process of its own in the demo's folder."""
+"""The demo's server, a separate process in the demo's folder."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DemoServer:
             self._process.terminate()
             self._process.wait(timeout=30)
 
-    def client(self, service: str = "s3") -> Any:  # Any: boto3 makes its clients at run time
+    def client(self, service: str = "s3") -> Any:  # Any: boto3 has no types
         """A client of boto3 with root's keys."""
         return boto3_client(service, self.endpoint, self.keys)
 
@@ -87,7 +87,7 @@ class DemoServer:
             if self._process is not None and self._process.poll() is not None:
                 break
             try:
-                with urllib.request.urlopen(f"{self.endpoint}/health/ready", timeout=1):  # noqa: S310  # of our making
+                with urllib.request.urlopen(f"{self.endpoint}/health/ready", timeout=1):  # noqa: S310  # a constant scheme
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 time.sleep(0.02)

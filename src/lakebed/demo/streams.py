@@ -119,7 +119,7 @@ class StreamDemo:
             return left_out
         with self._streams() as client, client.scan_kv(_DATABASE, _ORDERS) as scan:
             stream = sorted(tuple(row.values()) for batch in scan for row in batch.to_pylist())
-        query = f"SELECT id, state, amount FROM lake.{_DATABASE}.{_ORDERS} ORDER BY id"  # noqa: S608  # words of ours
+        query = f"SELECT id, state, amount FROM lake.{_DATABASE}.{_ORDERS} ORDER BY id"  # noqa: S608  # constants
         with duckdb_on(self._endpoint, self._keys, self._warehouse) as duck:
             lake = [tuple(row) for row in duck.execute(query).fetchall()]
         lines = [f"{len(paid):,} rows updated, {len(new):,} inserted, {len(gone):,} deleted", *self._rounds()]

@@ -61,10 +61,10 @@ class Leases:
                 if not is_same:
                     return None
             expires_ms = now_ms + round(ttl_seconds * 1000)
-            taken = await tx.row(_TAKE, name, holder, expires_ms)
-            if taken is None:
+            row = await tx.row(_TAKE, name, holder, expires_ms)
+            if row is None:
                 raise RuntimeError("an insert returned no row")
-            return Lease(name, holder, int(taken[0]), expires_ms)
+            return Lease(name, holder, int(row[0]), expires_ms)
 
         return await self._store.transact(work)
 

@@ -43,7 +43,7 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it is stored."""
+    """A stored task."""
 
     id: int
     kind: str

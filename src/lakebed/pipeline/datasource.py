@@ -71,11 +71,11 @@ class LakebedSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader."""
-        return _Batch(_Asked.of(self.options))
+        return _Batch(_ReadRequest.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream reader of an event table."""
-        options = _Asked.of(self.options)
+        options = _ReadRequest.of(self.options)
         if options.table not in _LOGS:
             raise InvalidInput(
                 f"table cannot be streamed; read it as a batch. table={options.table} streamable={', '.join(_LOGS)}",
@@ -85,7 +85,7 @@ class LakebedSource(DataSource):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ReadRequest:
     """The options, validated."""
 
     table: str
@@ -98,7 +98,7 @@ class _Asked:
     principal: str = ""
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> _Asked:
+    def of(cls, options: Mapping[str, str]) -> _ReadRequest:
         given = {name.lower(): value for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS):
             raise InvalidInput(f"unknown option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
@@ -148,34 +148,36 @@ class _Part(InputPartition):
 
 
 class _Batch(DataSourceReader):
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, request: _ReadRequest) -> None:
+        self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        asked = self._asked
-        with LakebedClient(access=asked.access) as client:
-            if asked.table in _LOGS:
-                page = asked.log(client).read(asked.after, limit=0)
-                return split(max(page.next_after, page.first_seq - 1), page.last_seq, asked.partitions, page.deployment)
-            if asked.table == "health":
-                names = list(client.tables.warehouses()) if asked.warehouse is None else [asked.warehouse]
+        request = self._request
+        with LakebedClient(access=request.access) as client:
+            if request.table in _LOGS:
+                page = request.log(client).read(request.after, limit=0)
+                return split(
+                    max(page.next_after, page.first_seq - 1), page.last_seq, request.partitions, page.deployment
+                )
+            if request.table == "health":
+                names = list(client.tables.warehouses()) if request.warehouse is None else [request.warehouse]
                 # Spark requires at least one partition.
                 return [_Part(warehouse=name) for name in names] or [_Part()]
         return [_Part(state=str(state)) for state in TaskState]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part = cast("_Part", partition)
-        asked = self._asked
-        with LakebedClient(access=asked.access) as client:
+        request = self._request
+        with LakebedClient(access=request.access) as client:
             rows: Iterator[tuple[Any, ...]]
-            if asked.table in _LOGS:
-                rows = _events(asked, client, part)
-            elif asked.table == "health":
+            if request.table in _LOGS:
+                rows = _events(request, client, part)
+            elif request.table == "health":
                 found = client.tables.healths(part.warehouse) if part.warehouse else iter(())
                 rows = (health_row(health) for health in found)
             else:
                 rows = (task_row(task) for task in client.tasks.list(state=TaskState(part.state)))
-            yield from _batches(asked.table, rows)
+            yield from _batches(request.table, rows)
 
 
 class _Stream(DataSourceStreamReader):
@@ -184,8 +186,8 @@ class _Stream(DataSourceStreamReader):
     Checkpoints of earlier versions hold the number alone.
     """
 
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, request: _ReadRequest) -> None:
+        self._request = request
 
     def initialOffset(self) -> dict[str, Any]:
         page = self._look()
@@ -199,16 +201,16 @@ class _Stream(DataSourceStreamReader):
         begun, deployment = start.get("deployment", ""), end.get("deployment", "")
         if begun:
             check_deployment(begun, deployment)
-        return split(int(start["seq"]), int(end["seq"]), self._asked.partitions, deployment)
+        return split(int(start["seq"]), int(end["seq"]), self._request.partitions, deployment)
 
     def _look(self) -> EventPage:
-        with LakebedClient(access=self._asked.access) as client:
-            return self._asked.log(client).read(self._asked.after, limit=0)
+        with LakebedClient(access=self._request.access) as client:
+            return self._request.log(client).read(self._request.after, limit=0)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with LakebedClient(access=self._asked.access) as client:
-            rows = _events(self._asked, client, cast("_Part", partition))
-            yield from _batches(self._asked.table, rows)
+        with LakebedClient(access=self._request.access) as client:
+            rows = _events(self._request, client, cast("_Part", partition))
+            yield from _batches(self._request.table, rows)
 
 
 def check_deployment(expected: str, found: str) -> None:
@@ -230,12 +232,12 @@ def split(after: int, until: int, count: int, deployment: str = "") -> list[_Par
     return [_Part(begin, end, deployment) for begin, end in pairwise(ends)]
 
 
-def _events(asked: _Asked, client: LakebedClient, part: _Part) -> Iterator[tuple[Any, ...]]:
+def _events(request: _ReadRequest, client: LakebedClient, part: _Part) -> Iterator[tuple[Any, ...]]:
     if part.until <= part.after:
         return
-    row_of = attempt_row if asked.table == _ATTEMPTS else event_row
-    pages = asked.log(client).pages(
-        part.after, until=part.until, kinds=asked.kinds, subject=asked.subject, principal=asked.principal
+    row_of = attempt_row if request.table == _ATTEMPTS else event_row
+    pages = request.log(client).pages(
+        part.after, until=part.until, kinds=request.kinds, subject=request.subject, principal=request.principal
     )
     for page in pages:
         if part.deployment:

@@ -32,7 +32,7 @@ _WAIT_SECONDS: Final = 60.0
 class RemovedRows(NamedTuple):
     """Numbers of removed rows, by kind."""
 
-    answers: int
+    responses: int
     """Stored responses of idempotency keys."""
     reports: int
     """Reports of engines."""

@@ -63,7 +63,7 @@ def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def _split_nested(lines: bytes, nested: list[pa.Field]) -> tuple[bytes, dict[str, pa.Array]]:
-    """The lines without nested columns, and these columns: Arrow's reader knows no maps and no nested times."""
+    """The lines without nested columns, and these columns: Arrow's reader supports no maps and no nested times."""
     rest: list[bytes] = []
     values: dict[str, list[Any]] = {field.name: [] for field in nested}
     for line in lines.splitlines():

@@ -101,13 +101,13 @@ def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_cont
     of the batch is visible. Raises BusyError, before any work ran, while a program that bypasses the write lock writes.
     """
     _begin(connection)
-    taken = 0
+    count = 0
     try:
         alone = len(works) == 1
         for pending in works:
-            if taken and not may_continue():
+            if count and not may_continue():
                 break
-            taken += 1
+            count += 1
             if not pending.future.done():  # a waiting caller may have been cancelled
                 _run_one(connection, pending, alone=alone)
         if connection.in_transaction:  # a failed single work has rolled it back
@@ -116,7 +116,7 @@ def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_cont
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return taken
+    return count
 
 
 def _begin(connection: apsw.Connection) -> None:

@@ -200,7 +200,7 @@ class SqliteStore:
         deadline = self._loop.time() + _BATCH_SECONDS
         self._in_batch = True
         try:
-            taken = run_batch(self._connection, works, may_continue=lambda: self._loop.time() < deadline)
+            count = run_batch(self._connection, works, may_continue=lambda: self._loop.time() < deadline)
         except apsw.BusyError as error:
             self._await_outsider(works, error)
             return
@@ -214,8 +214,8 @@ class SqliteStore:
             self._schedule()
             raise
         else:
-            self._queue.extendleft(reversed(works[taken:]))
-            self._settle_after_sync(works[:taken])
+            self._queue.extendleft(reversed(works[count:]))
+            self._settle_after_sync(works[:count])
         finally:
             self._in_batch = False
             self._write_lock.release()

@@ -86,9 +86,9 @@ def _session_keys(table: CatalogTable, bucket: str, folder: str) -> dict[str, st
         "Policy": json.dumps(policy, separators=(",", ":")),
     }
     with closing(ServerConnection(table.access.s3)) as connection:
-        answer = connection.call("POST", "/", query=form).body
+        response = connection.call("POST", "/", query=form).body
     try:
-        found = ElementTree.fromstring(answer).find(f".//{_STS}Credentials")  # noqa: S314  # our own server's
+        found = ElementTree.fromstring(response).find(f".//{_STS}Credentials")  # noqa: S314  # our own server's
     except ElementTree.ParseError:
         found = None
     if found is None:

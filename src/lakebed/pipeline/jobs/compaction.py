@@ -171,7 +171,7 @@ def read_arrangement(options: Options) -> RowOrder:
 def action_options(options: Options, shape: TableShape) -> dict[str, str]:
     """Options of Iceberg's action for a table of this shape."""
     ratio = options.ratio("delete-ratio-threshold", DELETE_RATIO)
-    chosen = {theirs: text for ours, theirs in _ACTION_OPTIONS.items() if (text := options.as_text(ours)) is not None}
+    chosen = {action: text for job, action in _ACTION_OPTIONS.items() if (text := options.as_text(job)) is not None}
     chosen |= {"delete-ratio-threshold": str(ratio), "remove-dangling-deletes": "true"}
     if "delete-file-threshold" not in options and shape.delete_ratio >= ratio:
         chosen["delete-file-threshold"] = "1"
@@ -186,8 +186,10 @@ def plan_rewrite(spark: SparkSession, table: CatalogTable, action: Mapping[str, 
     planner.init(java_map(spark, {name: value for name, value in action.items() if name in _PLANNER_OPTIONS}))
     plan = RewritePlan(0, FileTotals(), FileTotals())
     for group in closing_each(planner.plan().groups()):
-        taken = FileTotals(group.inputFileNum(), group.inputFilesSizeInBytes())
-        plan = RewritePlan(plan.groups + 1, plan.read + taken, plan.wrote + FileTotals(group.expectedOutputFiles()))
+        group_input = FileTotals(group.inputFileNum(), group.inputFilesSizeInBytes())
+        plan = RewritePlan(
+            plan.groups + 1, plan.read + group_input, plan.wrote + FileTotals(group.expectedOutputFiles())
+        )
     return plan
 
 

@@ -4,7 +4,7 @@ Each event is in the table exactly once. A batch commits with the number of its 
 were added since that number was read: of two concurrent exports one gets a conflict, reads again and continues after
 the other.
 
-Event numbers belong to one deployment, whose id is a table property. Events of another deployment are refused.
+Event numbers belong to one deployment, whose id is a table property. Events of another deployment are rejected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Snapshot expiration: removes old snapshots, and the files that only they refer to.
 
-What is kept follows from the options, the limits of branches and tags, and the table's properties, which are a lower
-bound: an option never makes a table keep less.
+Retention follows from the options, the limits of branches and tags, and the table's properties, which are minimums:
+an option never shortens them.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _expired(spark: SparkSession, table: CatalogTable, limits: RetentionLimits, 
 
 
 def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], report: ReportBuilder) -> None:
-    """Remove branches and tags, each only if it was not moved meanwhile.
+    """Remove branches and tags, each only if it did not move meanwhile.
 
     By the REST catalog, which checks `assert-ref-snapshot-id`: SQL drops a branch wherever it points to.
     """

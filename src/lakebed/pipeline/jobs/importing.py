@@ -54,8 +54,8 @@ OPTIONS: Final = (
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Import into a new table."""
     report = ReportBuilder(JobKind.IMPORT, table, dry_run=dry_run)
-    folder, asked = options.text("source"), options.text("source-table")
-    if (folder is None) == (asked is None):
+    folder, source_table = options.text("source"), options.text("source-table")
+    if (folder is None) == (source_table is None):
         raise InvalidInput(
             "expected either source (a folder) or source-table (a table of a catalog)", argument="source"
         )
@@ -63,7 +63,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     if folder is not None:
         _import_folder(spark, table, folder, mode, options, report, progress)
     else:
-        _import_table(spark, table, _source(spark, table, asked or "", options), mode, report, progress)
+        _import_table(spark, table, _source(spark, table, source_table or "", options), mode, report, progress)
     if not dry_run and spark.catalog.tableExists(table.sql):
         progress.stage("measuring")
         report.after = measure(spark, table)
@@ -172,10 +172,10 @@ def _report_folder(folder: ParquetFolder, report: ReportBuilder) -> None:
 # -- tables of other catalogs --------------------------------------------------------------------------------------
 
 
-def _source(spark: SparkSession, table: CatalogTable, asked: str, options: Options) -> SourceTable:
-    parts = tuple(asked.split("."))
+def _source(spark: SparkSession, table: CatalogTable, source_table: str, options: Options) -> SourceTable:
+    parts = tuple(source_table.split("."))
     if len(parts) < 2 or not all(parts):
-        raise InvalidInput(f"expected a table as NAMESPACE.TABLE. found={asked!r}", argument="source-table")
+        raise InvalidInput(f"expected a table as NAMESPACE.TABLE. found={source_table!r}", argument="source-table")
     catalog, uri = options.text("source-catalog"), options.text("source-uri")
     if (catalog is None) == (uri is None):
         raise InvalidInput("source-table requires source-catalog or source-uri", argument="source-catalog")
@@ -238,7 +238,7 @@ def _register(
     report.changed = True
 
 
-# -- what was done before ------------------------------------------------------------------------------------------
+# -- earlier imports -----------------------------------------------------------------------------------------------
 
 
 def _is_done(spark: SparkSession, table: CatalogTable, source: str, report: ReportBuilder) -> bool:

@@ -65,9 +65,9 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     if int(properties.get("format-version", "2")) >= 3 and ICEBERG_VERSION in _LOSES_ROW_IDS:
         report.skip("manifests", f"Iceberg {ICEBERG_VERSION} changes row ids of tables of format version 3")
         return report.end()
-    asked = options.number("target-manifest-size-bytes")
+    requested = options.number("target-manifest-size-bytes")
     stated = int(properties.get(TARGET_SIZE_PROPERTY, DEFAULT_TARGET_BYTES))
-    target = asked or stated
+    target = requested or stated
     worth = _worth_rewriting(_listed(spark, table), options.number("spec-id"), target, report)
     if dry_run or not worth:
         report.read = FileTotals(sum(one.count for one in worth), sum(one.bytes for one in worth))

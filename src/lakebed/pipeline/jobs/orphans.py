@@ -109,16 +109,16 @@ def window(options: Options) -> int:
 
 def _locations(spark: SparkSession, table: CatalogTable, options: Options) -> list[str]:
     own = directories_of(spark, table)
-    asked = options.names("locations")
-    if asked is None:
+    requested = options.names("locations")
+    if requested is None:
         return own
-    for location in asked:
+    for location in requested:
         if not any(is_inside(location, directory) for directory in own):
             # Outside of them may be other tables, whose files would all count as orphans.
             raise InvalidInput(
                 f"not a directory of the table. location={location} directories={','.join(own)}", argument="locations"
             )
-    return asked
+    return requested
 
 
 def _call(

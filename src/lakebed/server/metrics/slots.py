@@ -63,20 +63,20 @@ class SlotFile:
 
         if self._map[: len(_MAGIC)] != _MAGIC:
             _HEADER.pack_into(self._map, 0, _MAGIC, 0)
-        self._taken = dict(_names(self._map))
+        self._allocated = dict(_names(self._map))
         # The first slots have no name: series without a slot of their own count there, unrendered.
-        self._next = max((slot + name.width for name, slot in self._taken.items()), default=MAX_WIDTH)
+        self._next = max((slot + name.width for name, slot in self._allocated.items()), default=MAX_WIDTH)
 
     def allocate(self, name: SeriesName) -> int | None:
         """The first slot of the series, the same one each time; None if the file is full."""
-        if (taken := self._taken.get(name)) is not None:
-            return taken
+        if (slot := self._allocated.get(name)) is not None:
+            return slot
         text = msgspec.msgpack.encode(name)
         _, used = _HEADER.unpack_from(self._map)
         at, end = _NAMES_AT + used, _NAMES_AT + used + _LENGTH.size + len(text)
         if end > _FILE_BYTES or self._next + name.width > _SLOTS:
             return None
-        slot = self._taken[name] = self._next
+        slot = self._allocated[name] = self._next
         self._next += name.width
         self._map[at:end] = _LENGTH.pack(len(text)) + text
         _HEADER.pack_into(self._map, 0, _MAGIC, end - _NAMES_AT)
@@ -84,7 +84,7 @@ class SlotFile:
 
     def zero(self, family: str) -> None:
         """Set all series of the family to zero."""
-        for name, slot in self._taken.items():
+        for name, slot in self._allocated.items():
             if name.family == family:
                 for index in range(slot, slot + name.width):
                     self.slots[index] = 0.0

@@ -1,7 +1,7 @@
 """The embedded worker: started by the server when due tasks are not leased by other workers.
 
 It is a separate process that uses only the public wires, as any worker does: Spark and its JVM take no memory from the
-processes that answer requests, and exit some time after the last task.
+processes that serve requests, and exit some time after the last task.
 """
 
 from __future__ import annotations

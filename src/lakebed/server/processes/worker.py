@@ -139,7 +139,7 @@ def _catalog_jobs(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]
     async def remove_old() -> None:
         removed = await jobs.remove_old()
         for kind, count in (
-            ("idempotency_key", removed.answers),
+            ("idempotency_key", removed.responses),
             ("engine_report", removed.reports),
             ("scan_plan", removed.plans),
             ("ended_task", removed.tasks),

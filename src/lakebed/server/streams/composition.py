@@ -342,13 +342,12 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
 
 
 def acks_after_upload(settings: Settings) -> bool:
-    """Whether records are acknowledged only once the object store has them.
+    """Whether records are acknowledged only after their upload.
 
-    The default is on where several servers can share the metadata store: acknowledged records survive the loss of
-    any one.
+    By default if several servers can share the metadata store, so that acknowledged records survive the loss of one.
     """
-    said = settings.streams.ack_after_upload
-    return settings.meta.is_postgres if said is None else said
+    configured = settings.streams.ack_after_upload
+    return settings.meta.is_postgres if configured is None else configured
 
 
 async def _repeat(name: str, seconds: float, task: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
