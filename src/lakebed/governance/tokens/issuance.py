@@ -17,7 +17,7 @@ from lakebed.core.secrets import Secret
 
 from .jws import signed
 from .model import AuthenticatedClient, IssuedToken, TokenClaims
-from .scopes import RoleScope, parse_scope, stored_scope
+from .scopes import RoleScope, parse_scope
 from .signing_keys import ALGORITHM, TokenSigningKeys
 from .verification import TOKEN_TYPE, TokenVerifier
 
@@ -63,14 +63,14 @@ class TokenIssuer:
             claims = await self._verifier.signed_claims(token)
             if claims.sub != client.user_id:
                 raise Unauthenticated("the token belongs to another user")
-            within = stored_scope(claims.scope)
+            within = parse_scope(claims.scope)
             return await self._sign(client, parse_scope(scope, within=within), now, now, now + self._lifetime_seconds)
         claims = (await self._verifier.verify(token)).claims
         ends = claims.auth_time + self._renewal_seconds
         if now >= ends:
             raise CredentialsExpired("the token cannot be exchanged any longer: authenticate with the client secret")
         holder = AuthenticatedClient(claims.client_id, claims.sub, claims.gen)
-        requested = parse_scope(scope, within=stored_scope(claims.scope))
+        requested = parse_scope(scope, within=parse_scope(claims.scope))
         return await self._sign(holder, requested, now, claims.auth_time, min(now + self._lifetime_seconds, ends))
 
     async def _sign(

@@ -69,8 +69,3 @@ def parse_scope(text: str | None, *, within: RoleScope = ALL_ROLES) -> RoleScope
     if not within.includes(scope):
         raise InvalidScope("the requested scope exceeds that of the token", argument="scope")
     return scope
-
-
-def stored_scope(text: str) -> RoleScope:
-    """The roles of a scope in one of the server's tokens."""
-    return parse_scope(text)

@@ -27,7 +27,7 @@ from ..validated_cache import ValidatedCache
 from .clients import is_generation
 from .jws import invalid_token, read_unverified, verified_payload
 from .model import TokenClaims, client_key, is_accepted
-from .scopes import stored_scope
+from .scopes import parse_scope
 from .signing_keys import ALGORITHM, public_key
 
 TOKEN_TYPE: Final = "at+jwt"  # noqa: S105 - a media type: RFC 9068
@@ -161,7 +161,7 @@ class TokenVerifier:
 
         A token of root with named roles has only their grants and is not root.
         """
-        roles = stored_scope(claims.scope).roles
+        roles = parse_scope(claims.scope).roles
         if caller.is_root:
             if roles is None:
                 return caller
