@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPrincipal
 from lakebed.core.secrets import Secret
 from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principals
-from lakebed.governance.events import IdentityEvent, decode_event
+from lakebed.governance.events import IdentityEvent
 from lakebed.governance.principals import MAX_POLICIES
 from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox, OutboxEntry
@@ -149,7 +150,7 @@ async def test_event_contains_subject_caller_and_time(
     entries = await events_of(outbox, store)
     start = clock.now_ms() - 10_000
     assert [entry.event.occurred_ms - start for entry in entries] == [0, 5_000, 10_000, 10_000]
-    assert [decode_event(entry.event.payload) for entry in entries] == [
+    assert [msgspec.msgpack.decode(entry.event.payload, type=IdentityEvent) for entry in entries] == [
         IdentityEvent(user="bob", user_id=user.user_id, arn=user.arn, principal="root", account=OWNER),
         IdentityEvent(user="bob", access_key="bobs-key", principal="root", account=OWNER),
         IdentityEvent(user="bob", policy="readonly", is_canned=True, principal="root", account=OWNER),
@@ -224,7 +225,7 @@ class Replay:
 async def check_replay(store: MetaStore, outbox: Outbox) -> None:
     replay = Replay()
     for entry in await events_of(outbox, store):
-        replay.apply(entry.event.kind, decode_event(entry.event.payload))
+        replay.apply(entry.event.kind, msgspec.msgpack.decode(entry.event.payload, type=IdentityEvent))
     assert replay.users == dict(await store.rows("SELECT name, enabled FROM principals"))
     keys = await store.rows("SELECT id, principal, enabled FROM access_keys")
     assert replay.keys == {key_id: (user, enabled) for key_id, user, enabled in keys}

@@ -47,7 +47,6 @@ class IdentityEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_event = msgspec.msgpack.Decoder(IdentityEvent).decode
 
 
 async def append_user_event(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.labels.service import LabelledSubject, LabelManagement
 from lakebed.catalog.labels.targets import LabelTargets
@@ -13,7 +15,7 @@ from lakebed.core.access import DEFAULT_ACCOUNT
 from lakebed.core.unset import UNSET, Unset
 from lakebed.governance.labels import LabelChange, LabelKind, LabelOwner, LabelQuery, Labels, LabelSubject, OwnerKind
 from lakebed.governance.labels import parse_tag_filter as tag
-from lakebed.governance.labels.events import LabelEvent, decode_label_event
+from lakebed.governance.labels.events import LabelEvent
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
@@ -93,7 +95,9 @@ class LabelHarness:
     async def events(self, after: int) -> list[LabelEvent]:
         """The label events after an event."""
         events = [entry.event for entry in await self.catalog.store.events(after)]
-        return [decode_label_event(event.payload) for event in events if event.kind == "LabelsChanged"]
+        return [
+            msgspec.msgpack.decode(event.payload, type=LabelEvent) for event in events if event.kind == "LabelsChanged"
+        ]
 
 
 async def open_label_harness(catalog: CatalogHarness) -> LabelHarness:

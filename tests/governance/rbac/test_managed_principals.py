@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from lakebed.core.access import Principal
@@ -14,7 +15,7 @@ from lakebed.core.errors import (
     PreconditionFailed,
 )
 from lakebed.core.secrets import Secret
-from lakebed.governance.events import decode_event
+from lakebed.governance.events import IdentityEvent
 from lakebed.governance.rbac.privileges import Privilege
 from tests.governance.documents import OWNER
 
@@ -85,7 +86,7 @@ async def test_events_contain_the_caller(world: World) -> None:
         "ClientCredentialsRotated",
         "UserDeleted",
     ]
-    assert {decode_event(event.payload).principal for event in of_user} == {"boss"}
+    assert {msgspec.msgpack.decode(event.payload, type=IdentityEvent).principal for event in of_user} == {"boss"}
 
 
 async def test_root_cannot_be_changed(sqlite_world: World) -> None:

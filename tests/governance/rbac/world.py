@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from lakebed.core.access import Credential, Principal, Securable, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
@@ -14,7 +16,7 @@ from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles, create_catalog_admin
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.events import RoleEvent, decode_role_event
+from lakebed.governance.rbac.events import RoleEvent
 from lakebed.governance.rbac.managed_principals import ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.governance.tokens import ClientCredentialStore, SecretHasher
@@ -157,7 +159,7 @@ class World:
         entries = await self.outbox.read_after(self.store, 0, 10_000)
         emitted = [entry.event for entry in entries]
         return [
-            (event.kind, decode_role_event(event.payload))
+            (event.kind, msgspec.msgpack.decode(event.payload, type=RoleEvent))
             for event in emitted
             if event.kind.startswith(("PrincipalRole", "CatalogRole", "Grant")) and (not kinds or event.kind in kinds)
         ]

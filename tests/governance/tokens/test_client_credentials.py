@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -19,7 +20,7 @@ from lakebed.core.errors import (
 )
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Principals
-from lakebed.governance.events import decode_event
+from lakebed.governance.events import IdentityEvent
 from lakebed.governance.tokens import ClientAuthenticator, ClientCredentialInfo, ClientCredentialStore
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
@@ -179,7 +180,7 @@ async def test_changes_emit_events_without_secrets(
         "ClientCredentialsReset",
     ]
     for event in entries:
-        payload = decode_event(event.payload)
+        payload = msgspec.msgpack.decode(event.payload, type=IdentityEvent)
         assert (payload.user, payload.client) == ("bob", first.client_id)
         assert not any(created.secret.reveal().encode() in event.payload for created in (first, second, third))
 

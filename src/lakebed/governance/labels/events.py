@@ -37,7 +37,6 @@ class LabelEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_label_event = msgspec.msgpack.Decoder(LabelEvent).decode
 
 
 async def append_labels_event(

@@ -45,7 +45,6 @@ class RoleEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_role_event = msgspec.msgpack.Decoder(RoleEvent).decode
 
 
 class RoleEventWriter:
