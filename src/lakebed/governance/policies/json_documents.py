@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -62,6 +62,25 @@ def read_document(text: str | None) -> Json:
         raise _too_deep() from error
     check_depth(document)
     return document
+
+
+def read_content(text: str | None, allowed: Sequence[str], version: str) -> tuple[dict[str, Json], bool]:
+    """Parse policy content with the keys `allowed`; the content and its `enable`. Raises InvalidPolicy.
+
+    `version` is the only valid version. An empty or missing one means it too.
+    """
+    document = read_document(text)
+    if not isinstance(document, dict):
+        raise policy_fault((), "the content must be an object", document)
+    for key in document:
+        if key not in allowed:
+            raise policy_fault((key,), f"unknown key, expected one of {', '.join(allowed)}")
+    enable = document.get("enable")
+    if not isinstance(enable, bool):
+        raise policy_fault(("enable",), "is required and must be true or false", enable)
+    if document.get("version") not in (None, "", version):
+        raise policy_fault(("version",), f"must be {version}", document["version"])
+    return document, enable
 
 
 def check_depth(document: Json, at: JsonPath = ()) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from . import config_options
 from .config_options import ZORDER, ConfigOption, OptionValue, whole
-from .json_documents import Json, policy_fault, read_document
+from .json_documents import Json, policy_fault, read_content
 
 SCHEMA_VERSION: Final = "2025-02-03"
 """The only version of the content."""
@@ -57,20 +57,8 @@ class MaintenanceContent:
 
 def parse_maintenance_content(policy_type: str, text: str | None) -> MaintenanceContent:
     """Parse the content of a system policy. Raises InvalidPolicy with the JSON path of the error."""
-    document = read_document(text)
-    if not isinstance(document, dict):
-        raise policy_fault((), "the content must be an object", document)
     allowed = _TOP_KEYS + (_ORPHAN_KEYS if policy_type == ORPHAN_FILE_REMOVAL else ())
-    for key in document:
-        if key not in allowed:
-            raise policy_fault((key,), f"unknown key, expected one of {', '.join(allowed)}")
-    enable = document.get("enable")
-    if not isinstance(enable, bool):
-        raise policy_fault(("enable",), "is required and must be true or false", enable)
-    version = document.get("version")
-    # Empty means the default, like a missing version.
-    if version not in (None, "", SCHEMA_VERSION):
-        raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", version)
+    document, enable = read_content(text, allowed, SCHEMA_VERSION)
     options = CONFIG_OPTIONS[policy_type]
     config = _config(options, document.get("config"))
     _check_combination(config)

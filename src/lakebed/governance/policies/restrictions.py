@@ -21,7 +21,7 @@ from lakebed.iceberg.expressions.unbound import FALSE
 
 from .audiences import EVERYONE, Audience, AudiencePrincipal, read_audience
 from .column_masks import Mask, read_masks, strictest
-from .json_documents import Json, policy_fault, read_document
+from .json_documents import Json, policy_fault, read_content
 from .model import Policy
 from .row_filters import RowFilter, read_filter
 from .sql_filters import read_sql
@@ -66,19 +66,8 @@ class Restriction:
 
 def parse_restriction(policy_type: str, text: str | None) -> RestrictionContent:
     """Parse the content of a restricting policy. Raises InvalidPolicy with the JSON path of the error."""
-    document = read_document(text)
-    if not isinstance(document, dict):
-        raise policy_fault((), "the content must be an object", document)
     body_key = _BODY_KEY[policy_type]
-    allowed = ("enable", "version", "restricts", body_key)
-    for key in document:
-        if key not in allowed:
-            raise policy_fault((key,), f"unknown key, expected one of {', '.join(allowed)}")
-    enable = document.get("enable")
-    if not isinstance(enable, bool):
-        raise policy_fault(("enable",), "is required and must be true or false", enable)
-    if document.get("version") not in (None, "", SCHEMA_VERSION):
-        raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", document["version"])
+    document, enable = read_content(text, ("enable", "version", "restricts", body_key), SCHEMA_VERSION)
     audience = read_audience(document.get("restricts"), ("restricts",))
     body: Json = document.get(body_key)
     if policy_type == ROW_FILTER:
