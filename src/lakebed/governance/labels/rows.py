@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row, Value
 
-from ..rbac.model import LEVEL_SEPARATOR, ROOT
+from ..rbac.model import ROOT, levels_of
 from .model import LabelKind, LabelOwner, Labels, LabelSubject, OwnerKind
 
 COLUMNS: Final = ("catalog", "namespace", "entry", "policy", "catalog_role", "principal", "principal_role")
@@ -122,6 +122,5 @@ class LabelledRow(NamedTuple):
 def labelled_from(row: Row) -> LabelledRow:
     """A row of a search."""
     key, kind, catalog_id, catalog, path, name, entry, policy, by_root, principal, role = row
-    levels = tuple(path.split(LEVEL_SEPARATOR)) if path else ()
-    subject = LabelSubject(LabelKind(kind), catalog or "", levels, name or "")
+    subject = LabelSubject(LabelKind(kind), catalog or "", levels_of(path) if path else (), name or "")
     return LabelledRow(key, subject, catalog_id, entry, policy, owner_from(by_root, principal, role))

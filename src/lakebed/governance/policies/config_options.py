@@ -125,16 +125,13 @@ ZORDER: Final = "zorder"
 
 def _named(**parsers: ValueParser) -> dict[str, ConfigOption]:
     """Options with a single name."""
-    return {name: ConfigOption(name, parser) for name, parser in _dashed(parsers).items()}
+    dashed = {name.replace("_", "-"): parser for name, parser in parsers.items()}
+    return {name: ConfigOption(name, parser) for name, parser in dashed.items()}
 
 
 def _alias(canonical_name: str, **parsers: ValueParser) -> dict[str, ConfigOption]:
     """Further names of an option."""
     return {name: ConfigOption(canonical_name, parser) for name, parser in parsers.items()}
-
-
-def _dashed(parsers: Mapping[str, ValueParser]) -> dict[str, ValueParser]:
-    return {name.replace("_", "-"): parser for name, parser in parsers.items()}
 
 
 _INTERVAL: Final = _named(interval=DURATION)

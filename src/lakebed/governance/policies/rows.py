@@ -13,8 +13,8 @@ import msgspec
 
 from lakebed.meta.seam import Row
 
-from ..rbac.model import LEVEL_SEPARATOR
-from .model import AttachedPolicy, AttachmentTarget, Path, Policy, PolicyTargetKind, PolicyVersion
+from ..rbac.model import levels_of
+from .model import AttachedPolicy, AttachmentTarget, Policy, PolicyTargetKind, PolicyVersion
 from .policy_types import PolicyType
 
 TARGETS_BATCH: Final = 16
@@ -133,7 +133,7 @@ def policy_from(row: Row) -> Policy:
     ]
     return Policy(
         id=policy_id,
-        namespace=_levels(path),
+        namespace=levels_of(path),
         name=name,
         type=kind,
         inheritable=bool(inheritable),
@@ -161,9 +161,9 @@ def mapping_from(row: Row) -> PolicyMapping:
     """An attachment from a row of `TARGETS_OF`."""
     key, namespace, kind, name, parent, entry, parameters, attached_ms = row
     if entry is not None:
-        target = AttachmentTarget(PolicyTargetKind(kind), (*_levels(parent), name))
+        target = AttachmentTarget(PolicyTargetKind(kind), (*levels_of(parent), name))
     elif namespace is not None:
-        target = AttachmentTarget(PolicyTargetKind.NAMESPACE, _levels(namespace))
+        target = AttachmentTarget(PolicyTargetKind.NAMESPACE, levels_of(namespace))
     else:
         target = AttachmentTarget(PolicyTargetKind.CATALOG)
     return PolicyMapping(key, target, entry or "", unpack_parameters(parameters), attached_ms)
@@ -195,7 +195,3 @@ def pack_parameters(parameters: Mapping[str, str]) -> bytes:
 
 _encode = msgspec.msgpack.Encoder().encode
 unpack_parameters = msgspec.msgpack.Decoder(dict[str, str]).decode
-
-
-def _levels(path: str) -> Path:
-    return tuple(path.split(LEVEL_SEPARATOR))

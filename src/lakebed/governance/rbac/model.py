@@ -114,6 +114,11 @@ class ManagedCatalog:
         return f"arn:aws:s3tables:{self.region}:{self.owner}:bucket/{self.name}"
 
 
+def levels_of(path: str) -> tuple[str, ...]:
+    """The levels of a namespace, from its row."""
+    return tuple(path.split(LEVEL_SEPARATOR))
+
+
 class GrantTarget(NamedTuple):
     """The securable of a grant, by name."""
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row
 
-from .model import LEVEL_SEPARATOR, CatalogRole, GrantTarget, ManagedCatalog, ManagedPrincipal, PrincipalRole, RoleGrant
+from .model import CatalogRole, GrantTarget, ManagedCatalog, ManagedPrincipal, PrincipalRole, RoleGrant, levels_of
 from .model import unpack_directories as _directories
 from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
@@ -257,15 +257,11 @@ def _grant_from(row: Row) -> StoredGrant:
     key, privilege, namespace, entry_kind, entry, entry_namespace, policy, policy_namespace, dropped_ms = row
     if entry is not None:
         kind = GrantKind.TABLE if entry_kind == _GENERIC_TABLE else GrantKind(entry_kind)
-        target = GrantTarget(kind, _levels(entry_namespace), entry)
+        target = GrantTarget(kind, levels_of(entry_namespace), entry)
     elif policy is not None:
-        target = GrantTarget(GrantKind.POLICY, _levels(policy_namespace), policy)
+        target = GrantTarget(GrantKind.POLICY, levels_of(policy_namespace), policy)
     elif namespace is not None:
-        target = GrantTarget(GrantKind.NAMESPACE, _levels(namespace))
+        target = GrantTarget(GrantKind.NAMESPACE, levels_of(namespace))
     else:
         target = GrantTarget(GrantKind.CATALOG)
     return StoredGrant(key, RoleGrant(target, Privilege(privilege)), dropped_ms is not None)
-
-
-def _levels(path: str) -> tuple[str, ...]:
-    return tuple(path.split(LEVEL_SEPARATOR))

@@ -16,7 +16,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists, InvalidInput, StateConflict
 from lakebed.core.secrets import Secret
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
+from lakebed.meta.seam import MetaStore, Reader, Transaction
 
 from ..events import append_client_event
 from ..model import User, check_key_id, check_secret
@@ -154,7 +154,10 @@ class ClientCredentialStore:
 
 async def _pair(reader: Reader, user_id: str) -> ClientCredentialInfo | None:
     row = await reader.row(_PAIR, user_id)
-    return None if row is None else _pair_from(row)
+    if row is None:
+        return None
+    client_id, user_id, generation, has_secondary, created_ms, rotated_ms = row
+    return ClientCredentialInfo(client_id, user_id, generation, bool(has_secondary), created_ms, rotated_ms)
 
 
 async def _require_pair(reader: Reader, user: User) -> ClientCredentialInfo:
@@ -162,8 +165,3 @@ async def _require_pair(reader: Reader, user: User) -> ClientCredentialInfo:
     if pair is None:
         raise InvalidInput(f"the user has no client credentials. user={user.name}", argument="principal")
     return pair
-
-
-def _pair_from(row: Row) -> ClientCredentialInfo:
-    client_id, user_id, generation, has_secondary, created_ms, rotated_ms = row
-    return ClientCredentialInfo(client_id, user_id, generation, bool(has_secondary), created_ms, rotated_ms)
