@@ -29,7 +29,7 @@ from lakebed.wire.json.table_access import allowed_delegation
 from .delegation import HEADER, AccessMode, requested_mode
 from .handlers.configuration import catalog_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
-from .handlers.reports import KINDS, ReportHead, invalid_report_type
+from .handlers.reports import read_report_type
 from .handlers.tables import RenameDocument
 from .loading import replay_entry
 from .services import IcebergServices
@@ -252,11 +252,9 @@ async def _load_credentials(services: IcebergServices, request: JsonRequest, cat
 
 
 async def _report_metrics(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    head = await request.document(ReportHead)
-    if head.report_type not in KINDS:
-        raise invalid_report_type(head.report_type)
+    kind = await read_report_type(request)
     table = _entry(request, catalog, EntryKind.TABLE)
-    await services.federation.tables.report(request.caller, table, head.report_type, request.body)
+    await services.federation.tables.report(request.caller, table, kind, request.body)
     return no_content()
 
 

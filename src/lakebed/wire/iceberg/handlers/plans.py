@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.scans.plan_store import PlanStatus
 from lakebed.catalog.scans.scan_plans import PlannedScan
-from lakebed.core.json.parsing import parse_body
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.errors import error_model
-from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 from lakebed.wire.json.table_access import allowed_delegation
@@ -29,7 +26,7 @@ class TaskDocument(msgspec.Struct, rename="kebab"):
 
 async def plan_table_scan(services: IcebergServices, request: JsonRequest) -> Response:
     """Plan the files of a query."""
-    document = await parse_body(partial(parse_document, kind=dict[str, object]), request.body)
+    document = await request.document(dict[str, object])
     planned = await services.scans.plan(request.caller, request.catalog, request.table, document)
     return await _plan_response(services, request, planned)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -10,15 +9,14 @@ import msgspec
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.tables.metrics_reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.core.errors import InvalidInput
-from lakebed.core.json.parsing import parse_body
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..services import IcebergServices
 
-KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
+_KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
 _REPORTING: Final = (Action.GET_TABLE, Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA)
 """Authorized actions of reportMetrics: the first for internal catalogs, the others for federated ones."""
 
@@ -26,7 +24,7 @@ _NEWEST: Final = (1 << 63) - 1
 _MAX_PAGE: Final = 1000
 
 
-class ReportHead(msgspec.Struct, rename="kebab"):
+class _ReportHead(msgspec.Struct, rename="kebab"):
     """The common fields of all reports."""
 
     report_type: str
@@ -36,16 +34,17 @@ class ReportHead(msgspec.Struct, rename="kebab"):
 
 async def report_metrics(services: IcebergServices, request: JsonRequest) -> Response:
     """Store a report."""
-    head = await parse_body(partial(parse_document, kind=ReportHead), request.body)
-    if head.report_type not in KINDS:
-        raise invalid_report_type(head.report_type)
-    await services.reports.keep(request.caller, request.catalog, request.table, head.report_type, request.body)
+    kind = await read_report_type(request)
+    await services.reports.keep(request.caller, request.catalog, request.table, kind, request.body)
     return no_content()
 
 
-def invalid_report_type(kind: str) -> InvalidInput:
-    """The error for an unknown report type."""
-    return InvalidInput(f"report-type must be one of {', '.join(KINDS)}", argument="report-type", value=kind)
+async def read_report_type(request: JsonRequest) -> str:
+    """The type of the report in the body. Raises InvalidInput."""
+    kind = (await request.document(_ReportHead)).report_type
+    if kind not in _KINDS:
+        raise InvalidInput(f"report-type must be one of {', '.join(_KINDS)}", argument="report-type", value=kind)
+    return kind
 
 
 async def list_metrics(services: IcebergServices, request: JsonRequest) -> Response:
