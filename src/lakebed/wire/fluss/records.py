@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.kv.scanners import KvScanPage
-from lakebed.streams.seam import RemoteSegment
+from lakebed.streams.seam import Acks, RemoteSegment
 
 from . import messages_pb2 as pb
 from .calls import Chunks
@@ -22,6 +23,7 @@ __all__ = [
     "fetch_response",
     "limit_scan_response",
     "lookup_response",
+    "read_acks",
     "read_produce",
     "read_put",
     "scan_response",
@@ -34,6 +36,14 @@ class BucketRecords(NamedTuple):
     partition_id: int | None
     bucket: int
     records: memoryview
+
+
+def read_acks(number: int) -> Acks:
+    """When a write is acknowledged. Error codes: INVALID_REQUIRED_ACKS."""
+    try:
+        return Acks(number)
+    except ValueError:
+        raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={number}") from None
 
 
 @dataclass(slots=True)

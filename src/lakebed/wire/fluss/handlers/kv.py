@@ -26,7 +26,7 @@ from .. import messages_pb2 as pb
 from ..calls import AnyCall, Backpressure, CallResponse, Chunks, RawCall
 from ..encoding import read_message
 from ..errors import error_code
-from ..records import BucketRecords, limit_scan_response, lookup_response, read_put, scan_response
+from ..records import BucketRecords, limit_scan_response, lookup_response, read_acks, read_put, scan_response
 from ..transport.deadlines import CallTimeout
 
 __all__ = ["KvCalls"]
@@ -45,7 +45,6 @@ _LOOKUP: Final = "LOOKUP"
 _LIMIT_SCAN: Final = "LIMIT_SCAN"
 _PREFIX_LOOKUP: Final = "PREFIX_LOOKUP"
 _SCAN: Final = "SCAN_KV"
-_ACKS: Final = {each.value: each for each in Acks}
 _MODES: Final = {each.value: each for each in MergeMode}
 
 
@@ -91,9 +90,7 @@ class KvCalls:
     async def put(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Merge records into buckets of a table."""
         request = read_put(body)
-        acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
-        if acks is None:
-            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}")
+        acks, mode = read_acks(request.acks), _MODES.get(request.merge_mode)
         if mode is None:
             raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"unknown merge mode. mode={request.merge_mode}")
         try:
@@ -143,10 +140,8 @@ class KvCalls:
             try:
                 async with self._kv(table, partition_id, part.bucket_id) as kv:
                     if inserts:
-                        if request.HasField("acks") and request.acks not in _ACKS:
-                            raise FlussError(
-                                ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}"
-                            )
+                        if request.HasField("acks"):
+                            read_acks(request.acks)
                         # The response is sent after the insert, for all values of acks.
                         async with CallTimeout(request.timeout_ms):
                             values = await kv.lookup_or_insert(list(part.keys))

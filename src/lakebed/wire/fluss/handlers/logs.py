@@ -34,7 +34,7 @@ from ..calls import AnyCall, Backpressure, Call, CallResponse, RawCall
 from ..encoding import read_message
 from ..errors import error_code
 from ..filters import read_predicate
-from ..records import BucketRecords, FetchedBucket, fetch_response, read_produce
+from ..records import BucketRecords, FetchedBucket, fetch_response, read_acks, read_produce
 from ..transport.clients import ConnectionClient, client_of
 from ..transport.deadlines import CallTimeout
 
@@ -50,7 +50,6 @@ FROM_START: Final = -2
 _PRODUCE: Final = "PRODUCE_LOG"
 _FETCH: Final = "FETCH_LOG"
 _EARLIEST, _LATEST, _TIME, _WRITTEN = range(4)
-_ACKS: Final = {each.value: each for each in Acks}
 
 
 @dataclass(slots=True)
@@ -117,9 +116,7 @@ class LogCalls:
     async def produce(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Append to buckets of a table."""
         request = read_produce(body)
-        acks = _ACKS.get(request.acks)
-        if acks is None:
-            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}")
+        acks = read_acks(request.acks)
         try:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
