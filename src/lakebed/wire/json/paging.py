@@ -32,9 +32,9 @@ class ListPage(NamedTuple):
     after: str
     limit: int
 
-    def next_token(self, last: str, *, truncated: bool) -> str | None:
-        """The token of the page after `last`; None at the end."""
-        return _tokens.encode(ListPosition(self.listing, last)) if truncated else None
+    def next_token(self, last: str | None) -> str | None:
+        """The token of the page after `last`, the last entry if more follow; None without one."""
+        return None if last is None else _tokens.encode(ListPosition(self.listing, last))
 
 
 _tokens = PageTokens("catalog", ListPosition)

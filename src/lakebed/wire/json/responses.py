@@ -12,7 +12,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 
 from .errors import JSON
-from .paging import read_page
+from .paging import ListPage, read_page
 from .request import JsonRequest
 
 _encoder = msgspec.json.Encoder()
@@ -22,6 +22,11 @@ _encode = _encoder.encode
 def ok(document: object, headers: Headers | None = None) -> Response:
     """A JSON document."""
     return Response(200, [JSON, *(headers or [])], _encode(document))
+
+
+def page_response(page: ListPage, document: dict[str, object], last: str | None) -> Response:
+    """A page of a list; `last` is the position of its last entry if more follow."""
+    return ok(document | {"next-page-token": page.next_token(last)})
 
 
 def no_content() -> Response:
@@ -47,10 +52,7 @@ async def list_entries(entries: Entries, request: JsonRequest, kind: EntryKind) 
     levels = request.namespace
     page = read_page(request.http, f"{kind}s {request.catalog} {path_of(levels)}")
     found = await entries.list(request.caller, request.catalog, levels, kind, after=page.after, limit=page.limit)
-    last = found.names[-1] if found.names else ""
-    return ok(
-        {
-            "identifiers": identifiers(found.namespace, found.names),
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
+    names = found.names
+    return page_response(
+        page, {"identifiers": identifiers(found.namespace, names)}, names[-1] if found.truncated else None
     )

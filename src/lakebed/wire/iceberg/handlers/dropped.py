@@ -12,7 +12,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import StrictDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.responses import no_content, ok, page_response
 from lakebed.wire.json.routing import Handler, Route
 
 from ..services import IcebergServices
@@ -47,13 +47,8 @@ async def list_dropped(services: IcebergServices, request: JsonRequest) -> Respo
     """List the dropped tables and views of a catalog that can be restored."""
     page = read_page(request.http, f"dropped {request.catalog}")
     found = await services.dropping.dropped(request.caller, request.catalog, after=page.after, limit=page.limit)
-    last = found.dropped[-1].entry.id if found.dropped else ""
-    return ok(
-        {
-            "dropped": [_dropped_document(one) for one in found.dropped],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    last = found.dropped[-1].entry.id if found.truncated else None
+    return page_response(page, {"dropped": [_dropped_document(one) for one in found.dropped]}, last)
 
 
 async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:

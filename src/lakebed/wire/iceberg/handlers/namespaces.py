@@ -14,7 +14,7 @@ from lakebed.governance.rbac import OPERATIONS
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest, split_namespace
-from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.responses import no_content, ok, page_response
 from lakebed.wire.json.routing import Route
 
 from ..services import IcebergServices
@@ -53,13 +53,8 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
         if decoded == parent:
             raise
         found = await children(split_namespace(decoded))
-    last = found.namespaces[-1].path if found.namespaces else ""
-    return ok(
-        {
-            "namespaces": [namespace.levels for namespace in found.namespaces],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    last = found.namespaces[-1].path if found.truncated else None
+    return page_response(page, {"namespaces": [namespace.levels for namespace in found.namespaces]}, last)
 
 
 async def create_namespace(services: IcebergServices, request: JsonRequest) -> Response:

@@ -11,7 +11,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.responses import ok
+from lakebed.wire.json.responses import ok, page_response
 from lakebed.wire.json.routing import CATALOG_BASES, Route
 from lakebed.wire.json.table_access import allowed_delegation
 
@@ -40,13 +40,8 @@ async def list_table_buckets(services: IcebergServices, request: JsonRequest) ->
     """List the table buckets that the caller can see."""
     page = read_page(request.http, "table-buckets")
     found = await services.catalogs.list(request.caller, after=page.after, limit=page.limit)
-    last = found.catalogs[-1].name if found.catalogs else ""
-    return ok(
-        {
-            "table-buckets": [_bucket_document(services, catalog) for catalog in found.catalogs],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    buckets = [_bucket_document(services, catalog) for catalog in found.catalogs]
+    return page_response(page, {"table-buckets": buckets}, found.catalogs[-1].name if found.truncated else None)
 
 
 async def update_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:

@@ -14,7 +14,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
-from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.responses import no_content, page_response
 from lakebed.wire.json.routing import Route
 
 from ..services import PolarisServices
@@ -87,13 +87,8 @@ async def list_mappings(services: PolarisServices, request: JsonRequest) -> Resp
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after, limit=page.limit
     )
-    last = found.targets[-1].key if found.targets else ""
-    return ok(
-        {
-            "mappings": [mapping_document(one) for one in found.targets],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    mappings = [mapping_document(one) for one in found.targets]
+    return page_response(page, {"mappings": mappings}, found.targets[-1].key if found.truncated else None)
 
 
 async def get_applicable_policies(services: PolarisServices, request: JsonRequest) -> Response:
@@ -108,13 +103,8 @@ async def get_applicable_policies(services: PolarisServices, request: JsonReques
     after = _positions.decode(page.after) if page.after else None
     rest = found if after is None else [one for one in found if sort_key(one) > after]
     policies = rest[: page.limit]
-    last = _positions.encode(sort_key(policies[-1])) if policies else ""
-    return ok(
-        {
-            "applicable-policies": [applicable_document(one) for one in policies],
-            "next-page-token": page.next_token(last, truncated=len(rest) > len(policies)),
-        }
-    )
+    last = _positions.encode(sort_key(policies[-1])) if len(rest) > len(policies) else None
+    return page_response(page, {"applicable-policies": [applicable_document(one) for one in policies]}, last)
 
 
 _positions = PageTokens("applicable policies", tuple[bool, str, tuple[str, ...], str])

@@ -13,7 +13,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.responses import no_content, ok, page_response
 from lakebed.wire.json.routing import Route
 
 from ..services import PolarisServices
@@ -62,18 +62,12 @@ async def create_policy(services: PolarisServices, request: JsonRequest) -> Resp
 async def list_policies(services: PolarisServices, request: JsonRequest) -> Response:
     """List the policies of a namespace, optionally of one type."""
     kind = policy_type(request)
-    listing = f"policies {request.catalog} {request.names['namespace']} {kind}"
-    page = read_page(request.http, listing)
+    page = read_page(request.http, f"policies {request.catalog} {request.names['namespace']} {kind}")
     found = await services.policies.list(
         request.caller, request.catalog, request.namespace, kind=kind, after=page.after, limit=page.limit
     )
-    last = found.names[-1] if found.names else ""
-    return ok(
-        {
-            "identifiers": [{"namespace": found.namespace, "name": name} for name in found.names],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    identifiers = [{"namespace": found.namespace, "name": name} for name in found.names]
+    return page_response(page, {"identifiers": identifiers}, found.names[-1] if found.truncated else None)
 
 
 async def load_policy(services: PolarisServices, request: JsonRequest) -> Response:

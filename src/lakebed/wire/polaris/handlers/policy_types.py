@@ -13,7 +13,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, StrictDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.responses import no_content, ok, page_response
 from lakebed.wire.json.routing import Route
 
 from ..services import PolarisServices
@@ -36,13 +36,8 @@ async def list_policy_types(services: PolarisServices, request: JsonRequest) -> 
     """List the policy types, including the predefined ones."""
     page = read_page(request.http, f"policy-types {request.catalog}")
     found = await services.policy_types.list(request.caller, request.catalog, after=page.after, limit=page.limit)
-    last = found.types[-1].name if found.types else ""
-    return ok(
-        {
-            "policy-types": [type_document(one) for one in found.types],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    types = [type_document(one) for one in found.types]
+    return page_response(page, {"policy-types": types}, found.types[-1].name if found.truncated else None)
 
 
 async def create_policy_type(services: PolarisServices, request: JsonRequest) -> Response:

@@ -11,7 +11,7 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.responses import ok
+from lakebed.wire.json.responses import ok, page_response
 from lakebed.wire.json.routing import Route
 
 from ..services import PolarisServices
@@ -31,13 +31,8 @@ async def list_policy_versions(services: PolarisServices, request: JsonRequest) 
         before=int(page.after) if page.after else LATEST,
         limit=page.limit,
     )
-    last = str(found.versions[-1].version) if found.versions else ""
-    return ok(
-        {
-            "versions": [version_document(one) for one in found.versions],
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
+    last = str(found.versions[-1].version) if found.truncated else None
+    return page_response(page, {"versions": [version_document(one) for one in found.versions]}, last)
 
 
 async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
