@@ -34,6 +34,18 @@ class NamedDocument(msgspec.Struct):
     federated: bool = False
 
 
+class PrincipalRoleDocument(msgspec.Struct, rename="camel"):
+    """The body of createPrincipalRole and assignPrincipalRole."""
+
+    principal_role: NamedDocument
+
+
+class CatalogRoleDocument(msgspec.Struct, rename="camel"):
+    """The body of createCatalogRole and assignCatalogRoleToPrincipalRole."""
+
+    catalog_role: NamedDocument
+
+
 class UpdateDocument(msgspec.Struct, rename="camel"):
     """New properties, which replace the current ones."""
 

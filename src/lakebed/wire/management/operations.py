@@ -11,11 +11,9 @@ from lakebed.wire.json.path_names import OperationSubject
 from lakebed.wire.json.request import JsonRequest, parse_document
 from lakebed.wire.json.routing import Mount, RouteTable
 
-from .documents import GrantRequest
+from .documents import CatalogRoleDocument, GrantRequest, PrincipalRoleDocument
 from .handlers import catalog_roles, catalogs, principal_roles, principals
-from .handlers.catalog_roles import NewCatalogRole
-from .handlers.principal_roles import CatalogRoleAssignment, NewPrincipalRole
-from .handlers.principals import NewPrincipal, RoleAssignment
+from .handlers.principals import NewPrincipal
 from .services import ManagementServices
 
 BASE: Final = "/api/management"
@@ -57,20 +55,20 @@ def _new_principal(request: JsonRequest, subject: OperationSubject) -> Operation
 
 
 def _new_principal_role(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    return subject._replace(name=parse_document(request.body, NewPrincipalRole).principal_role.name)
+    return subject._replace(name=parse_document(request.body, PrincipalRoleDocument).principal_role.name)
 
 
 def _new_catalog_role(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    return subject._replace(name=parse_document(request.body, NewCatalogRole).catalog_role.name)
+    return subject._replace(name=parse_document(request.body, CatalogRoleDocument).catalog_role.name)
 
 
 def _assigned_role(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    role = parse_document(request.body, RoleAssignment).principal_role.name
+    role = parse_document(request.body, PrincipalRoleDocument).principal_role.name
     return subject._replace(facts={**subject.facts, "principal-role": role})
 
 
 def _assigned_catalog_role(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    role = parse_document(request.body, CatalogRoleAssignment).catalog_role.name
+    role = parse_document(request.body, CatalogRoleDocument).catalog_role.name
     return subject._replace(facts={**subject.facts, "catalog-role": role})
 
 

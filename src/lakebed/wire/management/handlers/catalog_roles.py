@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..documents import (
+    CatalogRoleDocument,
     GrantRequest,
-    NamedDocument,
     UpdateDocument,
     catalog_role_document,
     created,
@@ -21,15 +19,9 @@ from ..documents import (
 from ..services import ManagementServices
 
 
-class NewCatalogRole(msgspec.Struct, rename="camel"):
-    """The body of createCatalogRole."""
-
-    catalog_role: NamedDocument
-
-
 async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Create a catalog role."""
-    document = (await request.document(NewCatalogRole)).catalog_role
+    document = (await request.document(CatalogRoleDocument)).catalog_role
     role = await services.catalog_roles.create(
         services.administrator(request.caller),
         request.names["catalog"],

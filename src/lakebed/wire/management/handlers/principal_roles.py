@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..documents import (
-    NamedDocument,
+    CatalogRoleDocument,
+    PrincipalRoleDocument,
     UpdateDocument,
     catalog_role_document,
     created,
@@ -20,21 +19,9 @@ from ..documents import (
 from ..services import ManagementServices
 
 
-class NewPrincipalRole(msgspec.Struct, rename="camel"):
-    """The body of createPrincipalRole."""
-
-    principal_role: NamedDocument
-
-
-class CatalogRoleAssignment(msgspec.Struct, rename="camel"):
-    """The body of assignCatalogRoleToPrincipalRole."""
-
-    catalog_role: NamedDocument
-
-
 async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Create a principal role."""
-    document = (await request.document(NewPrincipalRole)).principal_role
+    document = (await request.document(PrincipalRoleDocument)).principal_role
     role = await services.principal_roles.create(
         services.administrator(request.caller),
         document.name,
@@ -92,7 +79,7 @@ async def list_catalog_roles(services: ManagementServices, request: JsonRequest)
 
 async def assign_catalog_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Assign a catalog role to a principal role."""
-    document = await request.document(CatalogRoleAssignment)
+    document = await request.document(CatalogRoleDocument)
     administrator, names = services.administrator(request.caller), request.names
     await services.catalog_roles.assign(
         administrator, names["principal-role"], names["catalog"], document.catalog_role.name

@@ -13,7 +13,14 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..documents import NamedDocument, UpdateDocument, created, principal_document, principal_role_document
+from ..documents import (
+    NamedDocument,
+    PrincipalRoleDocument,
+    UpdateDocument,
+    created,
+    principal_document,
+    principal_role_document,
+)
 from ..services import ManagementServices
 
 
@@ -29,12 +36,6 @@ class ResetDocument(msgspec.Struct, rename="camel"):
 
     client_id: str | None = None
     client_secret: str | None = None
-
-
-class RoleAssignment(msgspec.Struct, rename="camel"):
-    """The body of assignPrincipalRole."""
-
-    principal_role: NamedDocument
 
 
 async def create_principal(services: ManagementServices, request: JsonRequest) -> Response:
@@ -106,7 +107,7 @@ async def list_roles(services: ManagementServices, request: JsonRequest) -> Resp
 
 async def assign_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Assign a principal role to a principal."""
-    document = await request.document(RoleAssignment)
+    document = await request.document(PrincipalRoleDocument)
     await services.principal_roles.assign(
         services.administrator(request.caller), request.names["principal"], document.principal_role.name
     )
