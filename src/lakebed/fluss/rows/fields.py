@@ -21,6 +21,7 @@ from lakebed.fluss.types import TEXTS, TIMESTAMPS, DataType, TypeRoot
 __all__ = [
     "LONG_DECIMAL_BYTES",
     "NOT_A_VALUE",
+    "PACKED",
     "RowFormat",
     "as_signed",
     "corrupt",
@@ -36,7 +37,7 @@ LONG_DECIMAL_BYTES: Final = 16
 """Maximum for decimals that do not fit 64 bits."""
 
 _EXACT: Final = Context(prec=60)
-_PACKED: Final = {
+PACKED: Final = {
     TypeRoot.BOOLEAN: struct.Struct("<?"),
     TypeRoot.TINYINT: struct.Struct("<b"),
     TypeRoot.SMALLINT: struct.Struct("<h"),
@@ -47,6 +48,8 @@ _PACKED: Final = {
     TypeRoot.FLOAT: struct.Struct("<f"),
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
+"""The forms of types with a fixed width."""
+
 _LONG: Final = struct.Struct("<q")
 _LONG_AND_INT: Final = struct.Struct("<qi")
 _INTS: Final = frozenset({TypeRoot.INT, TypeRoot.DATE, TypeRoot.TIME})
@@ -96,8 +99,8 @@ def read_varint(data: bytes | memoryview, position: int, max_bytes: int = 5) -> 
 def fixed_width(type_: DataType) -> int | None:
     """The width of a field in an indexed row, or None if it varies."""
     root = type_.root
-    if root in _PACKED:
-        return _PACKED[root].size
+    if root in PACKED:
+        return PACKED[root].size
     if root in (TypeRoot.CHAR, TypeRoot.BINARY):
         return type_.length
     if root is TypeRoot.DECIMAL:
@@ -117,8 +120,8 @@ def field_end(type_: DataType, row: bytes | memoryview, position: int) -> int:
     if root in TIMESTAMPS:
         end = read_varint(row, position, 10)[1]
         return end if type_.is_compact_timestamp else read_varint(row, end)[1]
-    if root in _PACKED:
-        return position + _PACKED[root].size
+    if root in PACKED:
+        return position + PACKED[root].size
     length, start = read_varint(row, position)
     return start + length
 
@@ -145,8 +148,8 @@ def encode_field(format_: RowFormat, type_: DataType, value: Any) -> bytes:
     if root in TIMESTAMPS:
         millis = write_varint(value[0] & 0xFFFFFFFFFFFFFFFF)
         return millis if type_.is_compact_timestamp else millis + write_varint(value[1] & 0xFFFFFFFF)
-    if root in _PACKED:
-        return _PACKED[root].pack(value)
+    if root in PACKED:
+        return PACKED[root].pack(value)
     if root in TEXTS:
         content: bytes = value.encode()
     elif root in (TypeRoot.BYTES, TypeRoot.BINARY):
@@ -170,8 +173,8 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
         millis, end = read_varint(field, 0, 10)
         nanos = 0 if type_.is_compact_timestamp else as_signed(read_varint(field, end)[0], 32)
         return as_signed(millis, 64), nanos
-    if root in _PACKED:
-        return _PACKED[root].unpack(field)[0]
+    if root in PACKED:
+        return PACKED[root].unpack(field)[0]
     length, start = read_varint(field, 0)
     content = bytes(field[start : start + length])
     if root in TEXTS:
@@ -182,8 +185,8 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
 def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
     """Content without its length: as in an indexed row, and as in a compacted row after the length."""
     root = type_.root
-    if root in _PACKED:
-        return _PACKED[root].pack(value)
+    if root in PACKED:
+        return PACKED[root].pack(value)
     if root in TIMESTAMPS:
         return _LONG.pack(value[0]) if type_.is_compact_timestamp else _LONG_AND_INT.pack(*value)
     match root:
@@ -209,8 +212,8 @@ def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
 
 def _decode_plain(format_: RowFormat, type_: DataType, field: bytes) -> Any:
     root = type_.root
-    if root in _PACKED:
-        return _PACKED[root].unpack(field)[0]
+    if root in PACKED:
+        return PACKED[root].unpack(field)[0]
     if root in TIMESTAMPS:
         return (_LONG.unpack(field)[0], 0) if type_.is_compact_timestamp else _LONG_AND_INT.unpack(field)
     match root:

@@ -14,22 +14,11 @@ from typing import Any, Final
 
 from lakebed.fluss.types import BYTE_STRINGS, TEXTS, TIMESTAMPS, DataType, TypeRoot
 
-from .fields import LONG_DECIMAL_BYTES, RowFormat, corrupt, decode_field, encode_field, types_of
+from .fields import LONG_DECIMAL_BYTES, PACKED, RowFormat, corrupt, decode_field, encode_field, types_of
 from .layout import RowLayout
 
 __all__ = ["INLINE_MAX", "aligned", "decode_nested", "element_reader", "encode_element", "encode_nested", "slot_bytes"]
 
-_SLOTS: Final = {
-    TypeRoot.BOOLEAN: struct.Struct("<?"),
-    TypeRoot.TINYINT: struct.Struct("<b"),
-    TypeRoot.SMALLINT: struct.Struct("<h"),
-    TypeRoot.INT: struct.Struct("<i"),
-    TypeRoot.DATE: struct.Struct("<i"),
-    TypeRoot.TIME: struct.Struct("<i"),
-    TypeRoot.FLOAT: struct.Struct("<f"),
-    TypeRoot.BIGINT: struct.Struct("<q"),
-    TypeRoot.DOUBLE: struct.Struct("<d"),
-}
 _WORD: Final = struct.Struct("<Q")
 _LONG: Final = struct.Struct("<q")
 _COUNT: Final = struct.Struct("<i")
@@ -91,8 +80,8 @@ def encode_element(format_: RowFormat, type_: DataType, element: Any, out: bytea
         return _WORD.pack(offset << 32 | size)
 
     root = type_.root
-    if root in _SLOTS:
-        return _SLOTS[root].pack(element)
+    if root in PACKED:
+        return PACKED[root].pack(element)
     if root in TIMESTAMPS:
         millis = _LONG.pack(element[0])
         return millis if type_.is_compact_timestamp else behind(millis, element[1], 8)
@@ -121,8 +110,8 @@ def _decode_array(format_: RowFormat, type_: DataType, array: bytes) -> list[Any
 def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callable[[int], Any]:
     """Returns a function that reads the element of a slot. It raises CORRUPT_RECORD, or one of `NOT_A_VALUE`."""
     root = type_.root
-    if root in _SLOTS:
-        packed = _SLOTS[root]
+    if root in PACKED:
+        packed = PACKED[root]
         return lambda at: packed.unpack_from(array, at)[0]
 
     def content(at: int) -> tuple[int, int]:
@@ -168,7 +157,7 @@ def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callabl
 
 def slot_bytes(type_: DataType) -> int:
     """The width of an element's slot."""
-    return _SLOTS[type_.root].size if type_.root in _SLOTS else 8
+    return PACKED[type_.root].size if type_.root in PACKED else 8
 
 
 def aligned(size: int) -> int:
