@@ -51,13 +51,8 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 def read_string(data: bytes, at: int) -> tuple[str, int]:
     """Read length-prefixed UTF-8. Raises UnicodeDecodeError, a ValueError, if it is invalid."""
-    size, at = read_long(data, at)
-    end = at + size
-    if size < 0:
-        raise InvalidInput(f"avro value has a negative length. length={size}")
-    if end > len(data):
-        raise IndexError
-    return data[at:end].decode(), end
+    text, at = read_bytes(data, at)
+    return text.decode(), at
 
 
 def read_boolean(data: bytes, at: int) -> tuple[bool, int]:

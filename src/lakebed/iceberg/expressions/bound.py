@@ -111,7 +111,7 @@ def any_of(operands: Iterable[BoundExpression]) -> BoundExpression:
 
 
 def equal_to_any(term: BoundTerm, values: Iterable[Value], *, wanted: bool = True) -> BoundExpression:
-    """That a value is in a set, or with `is_among` false that it is not."""
+    """That a value is in a set, or with `wanted` false that it is not."""
     literals = _in_order(set(values))
     if not literals:
         return FALSE if wanted else TRUE
