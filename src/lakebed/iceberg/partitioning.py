@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from lakebed.core.errors import InvalidInput
 
 from .documents import DocumentElement, Int, check_unique, encode, read, read_list, rewrite, split
 from .schema import UNASSIGNED, Schema
-from .transforms import VOID, Transform, check_source, parse_transform
-from .types import FieldId
+from .transforms import VOID, TransformedField, check_have_sources, check_source
 
 __all__ = [
     "FIRST_FIELD_ID",
@@ -31,27 +29,11 @@ FIRST_FIELD_ID: Final = 1000
 """The first id of partition fields, apart from the ids of columns."""
 
 
-class PartitionField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class PartitionField(TransformedField, frozen=True, kw_only=True):
     """A partition field."""
 
     name: str
-    transform: str
-    source_id: FieldId | None = None
-    source_ids: tuple[FieldId, ...] | None = None
-    """Instead of `source_id`, for a transform of several columns."""
     field_id: Int | None = None
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The ids of its source columns."""
-        if self.source_id is not None:
-            return (self.source_id,)
-        return self.source_ids or ()
-
-    @property
-    def parsed_transform(self) -> Transform:
-        """Its parsed transform."""
-        return parse_transform(self.transform)
 
     @property
     def derivation(self) -> tuple[tuple[int, ...], str]:
@@ -139,9 +121,7 @@ def check_spec(spec: PartitionSpec, schema: Schema) -> None:
 
 
 def _with_sources(spec: PartitionSpec, where: str) -> PartitionSpec:
-    for index, field in enumerate(spec.fields):
-        if not field.sources:
-            raise InvalidInput(f"{where}.fields[{index}]: source-id is missing", argument=where)
+    check_have_sources(spec.fields, where)
     return spec
 
 

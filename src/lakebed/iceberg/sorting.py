@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-import msgspec
 from msgspec import Raw
 
 from lakebed.core.errors import InvalidInput
 
 from .documents import DocumentElement, Int, check_unique, make, read, read_list, rewrite
 from .schema import UNASSIGNED, Schema
-from .transforms import check_source, parse_transform
-from .types import FieldId
+from .transforms import TransformedField, check_have_sources, check_source
 
 __all__ = [
     "UNSORTED_ID",
@@ -30,26 +28,16 @@ UNSORTED_ID: Final = 0
 """The id that is reserved for the unsorted order."""
 
 
-class SortField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class SortField(TransformedField, frozen=True, kw_only=True):
     """A sort field."""
 
-    transform: str
     direction: Literal["asc", "desc"]
     null_order: Literal["nulls-first", "nulls-last"]
-    source_id: FieldId | None = None
-    source_ids: tuple[FieldId, ...] | None = None
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The ids of its source columns."""
-        if self.source_id is not None:
-            return (self.source_id,)
-        return self.source_ids or ()
 
     @property
     def meaning(self) -> tuple[object, ...]:
         """A key by which sort fields are equivalent."""
-        return self.sources, parse_transform(self.transform).text, self.direction, self.null_order
+        return self.sources, self.parsed_transform.text, self.direction, self.null_order
 
 
 class SortOrder(DocumentElement, frozen=True):
@@ -71,7 +59,7 @@ def unsorted() -> SortOrder:
 def parse_order(written: Raw | bytes, where: str) -> SortOrder:
     """Parse an order. Raises InvalidInput that names the field."""
     order = read(SortOrder, written, where)
-    _check_sources(order, where)
+    check_have_sources(order.fields, where)
     return order
 
 
@@ -79,7 +67,7 @@ def parse_orders(written: Raw, where: str) -> dict[int, SortOrder]:
     """Parse a table's orders, by id."""
     orders = read_list(SortOrder, written, where)
     for index, order in enumerate(orders):
-        _check_sources(order, f"{where}[{index}]")
+        check_have_sources(order.fields, f"{where}[{index}]")
         if order.order_id < 0:
             raise InvalidInput(f"{where}[{index}].order-id: is required and must not be negative", argument=where)
         if (order.order_id == UNSORTED_ID) != (not order.fields):
@@ -105,10 +93,4 @@ def bind_order(order: SortOrder, schema: Schema, known: Mapping[int, SortOrder])
 def check_order(order: SortOrder, schema: Schema) -> None:
     """Raise InvalidInput for an order that does not match the schema of the table."""
     for field in order.fields:
-        check_source(parse_transform(field.transform), field.sources, schema, "sort field")
-
-
-def _check_sources(order: SortOrder, where: str) -> None:
-    for index, field in enumerate(order.fields):
-        if not field.sources:
-            raise InvalidInput(f"{where}.fields[{index}]: source-id is missing", argument=where)
+        check_source(field.parsed_transform, field.sources, schema, "sort field")

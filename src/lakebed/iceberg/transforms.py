@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from lakebed.core.errors import InvalidInput
 
 from .schema import NestedField, Schema
+from .types import FieldId
 
-__all__ = ["IDENTITY", "VOID", "Transform", "check_source", "parse_transform"]
+__all__ = [
+    "IDENTITY",
+    "VOID",
+    "Transform",
+    "TransformedField",
+    "check_have_sources",
+    "check_source",
+    "parse_transform",
+]
 
 IDENTITY: Final = "identity"
 VOID: Final = "void"
@@ -58,6 +70,34 @@ def parse_transform(text: str) -> Transform:
     if found is not None and 0 < int(found[2]) < 2**31:
         return Transform(f"{found[1]}[{int(found[2])}]", found[1])
     return Transform(text, None)
+
+
+class TransformedField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A partition or sort field: a transform of its source columns."""
+
+    transform: str
+    source_id: FieldId | None = None
+    source_ids: tuple[FieldId, ...] | None = None
+    """Instead of `source_id`, for a transform of several columns."""
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The ids of its source columns."""
+        if self.source_id is not None:
+            return (self.source_id,)
+        return self.source_ids or ()
+
+    @property
+    def parsed_transform(self) -> Transform:
+        """Its parsed transform."""
+        return parse_transform(self.transform)
+
+
+def check_have_sources(fields: Iterable[TransformedField], where: str) -> None:
+    """Raise InvalidInput for a field without a source column."""
+    for index, field in enumerate(fields):
+        if not field.sources:
+            raise InvalidInput(f"{where}.fields[{index}]: source-id is missing", argument=where)
 
 
 def check_source(transform: Transform, source_ids: tuple[int, ...], schema: Schema, what: str) -> NestedField:
