@@ -14,12 +14,12 @@ from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unava
 from lakebed.core.secrets import Secret
 from tests.clients.tls import make_certificate, running_tls_server
 from tests.fixtures.ports import free_port
-from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, ScriptedServer, scripted_server
 from tests.fixtures.server import RunningServer
 
-OK = Answer(200, b'{"n": 1}')
-BUSY = Answer(503, b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}')
-CUT = Answer(200, b"{", claimed_length=100)
+OK = ScriptedResponse(200, b'{"n": 1}')
+BUSY = ScriptedResponse(503, b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}')
+CUT = ScriptedResponse(200, b"{", claimed_length=100)
 
 
 def access_to(endpoint: str, ca_bundle: str | None = None) -> ServerAccess:
@@ -27,11 +27,11 @@ def access_to(endpoint: str, ca_bundle: str | None = None) -> ServerAccess:
 
 
 @contextmanager
-def responding(responses: Sequence[Answer]) -> Iterator[ScriptedServer]:
+def responding(responses: Sequence[ScriptedResponse]) -> Iterator[ScriptedServer]:
     """A server that sends these responses in order, and repeats the last."""
     remaining = list(responses)
 
-    def script(asked: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     with scripted_server(script) as server:
@@ -50,12 +50,12 @@ def connected(server: ScriptedServer, pauses: list[float] | None = None) -> Iter
 def test_request_is_signed_and_response_decoded() -> None:
     with responding([OK]) as server, connected(server) as connection:
         found = connection.read(dict[str, int], "POST", "/a%1Fb", query={"q": "x y"}, document={"k": "v"})
-    (asked,) = server.asked
+    (request,) = server.requests
     assert found == {"n": 1}
-    assert (asked.method, asked.path, asked.body) == ("POST", "/a%1Fb?q=x%20y", b'{"k":"v"}')
-    assert asked.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKID/")
-    assert asked.headers["content-type"] == "application/json"
-    assert asked.headers["user-agent"].startswith("lakebed/")
+    assert (request.method, request.path, request.body) == ("POST", "/a%1Fb?q=x%20y", b'{"k":"v"}')
+    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKID/")
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["user-agent"].startswith("lakebed/")
 
 
 def test_connection_is_reused() -> None:
@@ -71,54 +71,57 @@ def test_connection_is_reused() -> None:
         connection._http._open = counted  # type: ignore[method-assign,assignment]  # counts calls
         for _ in range(3):
             connection.call("GET", "/")
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
     assert len(opened) == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_busy_response_is_retried_after_retry_after(method: str) -> None:
     pauses: list[float] = []
-    with_retry_after = Answer(503, BUSY.body, {"Retry-After": "2"})
+    with_retry_after = ScriptedResponse(503, BUSY.body, {"Retry-After": "2"})
     with responding([BUSY, with_retry_after, OK]) as server, connected(server, pauses) as connection:
         connection.call(method, "/")
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
     assert 0 < pauses[0] < 2 <= pauses[1]
 
 
 def test_retries_end_after_the_maximum_of_attempts() -> None:
     with responding([BUSY]) as server, connected(server) as connection, pytest.raises(Unavailable, match="busy"):
         connection.call("GET", "/")
-    assert len(server.asked) == ATTEMPTS
+    assert len(server.requests) == ATTEMPTS
 
 
 def test_lost_response_is_retried_only_for_repeatable_requests() -> None:
     with responding([CUT, OK]) as server, connected(server) as connection:
         connection.call("GET", "/")
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
     with responding([CUT, OK]) as server, connected(server) as connection:
         with pytest.raises(Unavailable) as lost:
             connection.call("POST", "/")
-        assert (lost.value.undecided, len(server.asked)) == (True, 1)
+        assert (lost.value.undecided, len(server.requests)) == (True, 1)
     with responding([CUT, OK]) as server, connected(server) as connection:
         connection.call("POST", "/", repeatable=True)
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Answer(400, b'{"error": {"message": "limit is a number", "type": "BadRequestException"}}'), InvalidInput),
-        (Answer(507, b"full"), StorageFull),
+        (
+            ScriptedResponse(400, b'{"error": {"message": "limit is a number", "type": "BadRequestException"}}'),
+            InvalidInput,
+        ),
+        (ScriptedResponse(507, b"full"), StorageFull),
     ],
 )
-def test_permanent_errors_are_not_retried(answer: Answer, error: type[Exception]) -> None:
+def test_permanent_errors_are_not_retried(answer: ScriptedResponse, error: type[Exception]) -> None:
     with responding([answer]) as server, connected(server) as connection, pytest.raises(error):
         connection.call("GET", "/")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_response_that_is_not_lakebed_is_reported() -> None:
-    html = Answer(200, b"<html>")
+    html = ScriptedResponse(200, b"<html>")
     rejected = pytest.raises(Unavailable, match="unexpected response")
     with responding([html]) as server, connected(server) as connection, rejected:
         connection.read(dict[str, int], "GET", "/")
@@ -173,13 +176,13 @@ def test_credentials_with_invalid_characters_are_rejected_and_not_quoted() -> No
         with pytest.raises(InvalidSetting) as refused:
             ServerConnection(access).call("GET", "/")
     assert "hid" not in str(refused.value)
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_connection_is_safe_for_threads() -> None:
     barrier = threading.Barrier(4)
 
-    def script(asked: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         barrier.wait(10)  # responds only to four concurrent requests
         return OK
 
@@ -198,7 +201,7 @@ def test_connection_is_safe_for_threads() -> None:
         for thread in threads:
             thread.join()
     assert failures == []
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
 
 
 # -- TLS -------------------------------------------------------------------------------------------------------------

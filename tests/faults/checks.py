@@ -26,7 +26,7 @@ def make_buckets(server: RunningServer) -> None:
             signer.request("PUT", f"/{VERSIONED}"),
             signer.request("PUT", f"/{VERSIONED}?versioning", None, status),
         ):
-            answer = connection.ask(request)
+            answer = connection.exchange(request)
             assert answer.status == 200, answer
 
 

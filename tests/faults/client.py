@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 from xml.etree import ElementTree
 
-from tests.fixtures.raw_http import UNSIGNED, Answer, Connection, Signer
+from tests.fixtures.raw_http import UNSIGNED, Connection, RawResponse, Signer
 from tests.fixtures.server import RunningServer
 
 from .ledger import (
@@ -133,10 +133,10 @@ class Client:
         body: bytes = b"",
         *,
         is_signed: bool = True,
-    ) -> Answer:
+    ) -> RawResponse:
         assert self._connection is not None
         hashed = None if is_signed else UNSIGNED
-        answer = self._connection.ask(self._signer.request(method, target, headers, body, payload_hash=hashed))
+        answer = self._connection.exchange(self._signer.request(method, target, headers, body, payload_hash=hashed))
         if self._may_refuse and (answer.status, answer.code) in _REFUSALS and method != "GET":
             self.refused += 1
             raise Refused(answer.code)
@@ -151,7 +151,7 @@ class Client:
         body: bytes = b"",
         *,
         is_signed: bool = True,
-    ) -> Answer:
+    ) -> RawResponse:
         """Request a change. It stays pending if the response is lost."""
         self.ledger.begin(steps)
         answer = self._send(method, target, headers, body, is_signed=is_signed)
@@ -371,7 +371,7 @@ class Client:
         return found
 
 
-def _has_content(answer: Answer, content: Content | None) -> bool:
+def _has_content(answer: RawResponse, content: Content | None) -> bool:
     """Whether a GET returned exactly this content: its ETag, length, bytes and checksum."""
     if content is None:
         return answer.status == 404

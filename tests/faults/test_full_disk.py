@@ -101,7 +101,7 @@ def _fill(server: RunningServer, size: int) -> Filled:
     with Connection(server.port) as connection:
         for number in range(10_000):
             key, body = f"{number:05}", os.urandom(16) * (size // 16)
-            answer = connection.ask(signer.request("PUT", f"/{PLAIN}/{key}", None, body))
+            answer = connection.exchange(signer.request("PUT", f"/{PLAIN}/{key}", None, body))
             if answer.status != 200:
                 assert (answer.status, answer.code) == (507, "InsufficientStorage")
                 assert answer.document_request_id == answer.request_id != ""
@@ -116,17 +116,17 @@ def test_full_disk_rejects_writes_and_can_be_emptied(disk: Disk, size: int) -> N
         make_buckets(server)
         filled = _fill(server, size)
         with Connection(server.port) as connection:
-            ask, signer = connection.ask, filled.signer
+            exchange, signer = connection.exchange, filled.signer
             assert len(filled.kept) > 5
-            assert ask(signer.request("GET", f"/{PLAIN}/{filled.refused}")).status == 404
+            assert exchange(signer.request("GET", f"/{PLAIN}/{filled.refused}")).status == 404
             for key, body in filled.kept.items():
-                assert ask(signer.request("GET", f"/{PLAIN}/{key}")).body == body
-            listed = ask(signer.request("GET", f"/{PLAIN}?list-type=2")).body
+                assert exchange(signer.request("GET", f"/{PLAIN}/{key}")).body == body
+            listed = exchange(signer.request("GET", f"/{PLAIN}?list-type=2")).body
             assert listed.count(b"<Key>") == len(filled.kept)
-            assert ask(signer.request("HEAD", f"/{PLAIN}"), is_head=True).status == 200
+            assert exchange(signer.request("HEAD", f"/{PLAIN}"), is_head=True).status == 200
             assert not temporary_files(disk.path)
             for key in filled.kept:
-                assert ask(signer.request("DELETE", f"/{PLAIN}/{key}")).status == 204
+                assert exchange(signer.request("DELETE", f"/{PLAIN}/{key}")).status == 204
         _wait_until_accepted(server, signer, size)
 
 
@@ -137,9 +137,9 @@ def _wait_until_accepted(server: RunningServer, signer: Signer, size: int) -> No
     while True:
         # The server does not read a rejected body, so the connection cannot be reused.
         with Connection(server.port) as connection:
-            answer = connection.ask(signer.request("PUT", f"/{PLAIN}/accepted", None, body))
+            answer = connection.exchange(signer.request("PUT", f"/{PLAIN}/accepted", None, body))
             if answer.status == 200:
-                assert connection.ask(signer.request("GET", f"/{PLAIN}/accepted")).body == body
+                assert connection.exchange(signer.request("GET", f"/{PLAIN}/accepted")).body == body
                 return
         assert (answer.status, answer.code) == (507, "InsufficientStorage")
         assert time.monotonic() < deadline, "the emptied server accepts no objects"
@@ -153,7 +153,7 @@ def test_too_large_body_is_rejected_before_it_is_sent(disk: Disk) -> None:
         headers = {"content-length": str(1 << 30), "expect": "100-continue"}
         request = signer.request("PUT", f"/{PLAIN}/large", headers, payload_hash="UNSIGNED-PAYLOAD")
         with Connection(server.port) as connection:
-            answer = connection.ask(request)
+            answer = connection.exchange(request)
         assert (answer.status, answer.code) == (507, "InsufficientStorage")
 
 

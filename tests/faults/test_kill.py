@@ -106,9 +106,9 @@ def _abort_uploads(server: RunningServer) -> None:
     """Abort unfinished uploads, so that their parts become garbage."""
     signer = Signer(f"127.0.0.1:{server.port}")
     with Connection(server.port) as connection:
-        listed = connection.ask(signer.request("GET", f"/{PLAIN}?uploads"))
+        listed = connection.exchange(signer.request("GET", f"/{PLAIN}?uploads"))
         namespace = "{http://s3.amazonaws.com/doc/2006-03-01/}"
         for upload in ElementTree.fromstring(listed.body).iter(f"{namespace}Upload"):
             key, name = upload.findtext(f"{namespace}Key"), upload.findtext(f"{namespace}UploadId")
-            answer = connection.ask(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
+            answer = connection.exchange(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
             assert answer.status == 204, answer

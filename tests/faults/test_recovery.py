@@ -77,13 +77,13 @@ def test_dead_worker_is_replaced_and_the_others_continue(tmp_path: Path) -> None
         alive = 0
         for connection in connections:
             with suppress(ConnectionError):
-                alive += connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
+                alive += connection.exchange(signer.request("GET", f"/{PLAIN}")).status == 200
             connection.close()
         assert alive >= 1
         wait_until(lambda: len(workers_of(server) - before) == 1, "a new worker")
         for _ in range(20):
             with Connection(server.port) as connection:
-                assert connection.ask(signer.request("GET", f"/{PLAIN}")).status == 200
+                assert connection.exchange(signer.request("GET", f"/{PLAIN}")).status == 200
 
 
 class _Past:
@@ -105,7 +105,7 @@ async def test_sweep_removes_only_orphans(tmp_path: Path) -> None:
         with Connection(server.port) as connection:
             for key in ("kept", "small"):
                 body = b"x" * (200_000 if key == "kept" else 100)
-                assert connection.ask(signer.request("PUT", f"/{PLAIN}/{key}", None, body)).status == 200
+                assert connection.exchange(signer.request("PUT", f"/{PLAIN}/{key}", None, body)).status == 200
     (live,) = blob_files(data)
     orphan, slow, young = new_blob_id(_Past()), new_blob_id(_Past()), new_blob_id(SystemClock())
     dropped = new_blob_id(_Past())
@@ -131,7 +131,7 @@ async def test_sweep_removes_only_orphans(tmp_path: Path) -> None:
         wait_until(lambda: os.listdir(temporary) == ["1-under-way"], "the sweep of temporary files")
         signer = Signer(f"127.0.0.1:{server.port}")
         with Connection(server.port) as connection:
-            assert connection.ask(signer.request("GET", f"/{PLAIN}/kept")).body == b"x" * 200_000
+            assert connection.exchange(signer.request("GET", f"/{PLAIN}/kept")).body == b"x" * 200_000
         assert server.stop() == 0
     async with metadata_of(data) as store:
         assert await store.rows("SELECT id FROM garbage") == []

@@ -19,7 +19,7 @@ from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import Http, HttpFailure, HttpRequest, HttpResponse
 from lakebed.net.sync_client import SyncHttpClient, _is_open, in_threads
 from lakebed.net.tls import TlsFiles
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 from tests.wire.http.certificate import make_certificate
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -118,19 +118,21 @@ def http(client: Client) -> Http:
 
 
 async def test_request_is_sent_unchanged(http: Http) -> None:
-    def script(asked: Asked) -> Answer:
-        return Answer(201, json.dumps({"method": asked.method, "path": asked.path}).encode(), {"ETag": '"x"'})
+    def script(request: ScriptedRequest) -> ScriptedResponse:
+        return ScriptedResponse(
+            201, json.dumps({"method": request.method, "path": request.path}).encode(), {"ETag": '"x"'}
+        )
 
     with scripted_server(script) as server:
         response = await http(HttpRequest("POST", f"{server.url}/a%20b?c=d", {"X-One": "1"}, b"body"))
     assert response.status == 201
     assert json.loads(response.body) == {"method": "POST", "path": "/a%20b?c=d"}
     assert response.headers["etag"] == '"x"'
-    (asked,) = server.asked
-    assert (asked.method, asked.path, asked.body) == ("POST", "/a%20b?c=d", b"body")
-    assert asked.headers["x-one"] == "1"
-    assert asked.headers["host"] == server.url.removeprefix("http://")
-    assert asked.headers["content-length"] == "4"
+    (request,) = server.requests
+    assert (request.method, request.path, request.body) == ("POST", "/a%20b?c=d", b"body")
+    assert request.headers["x-one"] == "1"
+    assert request.headers["host"] == server.url.removeprefix("http://")
+    assert request.headers["content-length"] == "4"
 
 
 async def test_host_header_of_a_signed_request_is_sent_once(http: Http) -> None:
@@ -269,16 +271,16 @@ async def test_request_times_out(client: Client) -> None:
 
 
 async def test_responses_above_the_limit_are_rejected(http: Http) -> None:
-    with scripted_server(lambda _: Answer(200, b"x" * 1000)) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, b"x" * 1000)) as server:
         with pytest.raises(Unavailable, match="too long"):
             await http(HttpRequest("GET", server.url, max_response_bytes=999))
         assert (await http(HttpRequest("GET", server.url, max_response_bytes=1000))).status == 200
 
 
 async def test_redirects_are_not_followed(http: Http) -> None:
-    with scripted_server(lambda _: Answer(307, headers={"Location": "http://169.254.169.254/"})) as server:
+    with scripted_server(lambda _: ScriptedResponse(307, headers={"Location": "http://169.254.169.254/"})) as server:
         assert (await http(HttpRequest("GET", server.url))).status == 307
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\r\n b", "a\0b", "ä\u20ac"])

@@ -11,24 +11,24 @@ import pytest
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.net.http import MAX_RESPONSE_BYTES, HttpFailure, HttpRequest, ResponseTooLong
 from lakebed.net.sync_client import SyncHttpClient, threaded_http
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 
 
 async def test_endless_response_is_unavailable() -> None:
-    endless = Answer(200, b"x" * (MAX_RESPONSE_BYTES + 1))
+    endless = ScriptedResponse(200, b"x" * (MAX_RESPONSE_BYTES + 1))
     with scripted_server(lambda _: endless) as server, pytest.raises(Unavailable):
         await threaded_http()(HttpRequest("GET", server.url))
 
 
 async def test_header_with_a_line_break_is_not_sent_or_quoted() -> None:
-    with scripted_server(lambda _: Answer(200)) as server, pytest.raises(InvalidSetting) as refused:
+    with scripted_server(lambda _: ScriptedResponse(200)) as server, pytest.raises(InvalidSetting) as refused:
         await threaded_http()(HttpRequest("GET", server.url, {"X-Token": "hidden\r\nX-Evil: 1"}))
-    assert server.asked == []
+    assert server.requests == []
     assert "hidden" not in repr(refused.value)
 
 
 async def test_proxy_is_used_only_for_tls_and_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    with scripted_server(lambda _: Answer(200)) as metadata, socket.create_server(("127.0.0.1", 0)) as proxy:
+    with scripted_server(lambda _: ScriptedResponse(200)) as metadata, socket.create_server(("127.0.0.1", 0)) as proxy:
         monkeypatch.setenv("https_proxy", f"http://me:pass%40word@127.0.0.1:{proxy.getsockname()[1]}")
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -47,10 +47,10 @@ def test_threads_share_a_client() -> None:
     barrier = threading.Barrier(4)
     numbers = itertools.count()
 
-    def script(asked: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         if next(numbers) < 4:
             barrier.wait(10)  # responds only to four concurrent requests
-        return Answer(200, asked.path.encode())
+        return ScriptedResponse(200, request.path.encode())
 
     client = SyncHttpClient(max_idle=2)
     found: dict[str, bytes] = {}
@@ -74,7 +74,7 @@ def test_threads_share_a_client() -> None:
 def test_streamed_body_allows_connection_reuse() -> None:
     body = bytes(range(256)) * 4096
     client = SyncHttpClient(max_idle=1)
-    with scripted_server(lambda _: Answer(200, body, {"Retry-After": "7"})) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, body, {"Retry-After": "7"})) as server:
         for _ in range(2):
             with client.stream(HttpRequest("GET", server.url)) as response:
                 assert (response.status, response.headers["retry-after"]) == (200, "7")
@@ -85,7 +85,7 @@ def test_streamed_body_allows_connection_reuse() -> None:
 
 def test_leaving_a_stream_early_closes_its_connection() -> None:
     client = SyncHttpClient(max_idle=1)
-    with scripted_server(lambda _: Answer(200, b"x" * 1_000_000)) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, b"x" * 1_000_000)) as server:
         with client.stream(HttpRequest("GET", server.url)) as response:
             next(response.pieces)
         assert not any(client._idle.values())
@@ -94,7 +94,7 @@ def test_leaving_a_stream_early_closes_its_connection() -> None:
 def test_truncated_stream_is_a_failure() -> None:
     client = SyncHttpClient(max_idle=1)
     with (
-        scripted_server(lambda _: Answer(200, b"half", claimed_length=10)) as server,
+        scripted_server(lambda _: ScriptedResponse(200, b"half", claimed_length=10)) as server,
         client.stream(HttpRequest("GET", server.url)) as response,
     ):
         assert next(response.pieces) == b"half"
@@ -105,7 +105,7 @@ def test_truncated_stream_is_a_failure() -> None:
 
 def test_failure_is_raised_in_the_caller() -> None:
     client = SyncHttpClient(connect_timeout_seconds=0.5)
-    with scripted_server(lambda _: Answer(200, b"long")) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, b"long")) as server:
         with pytest.raises(HttpFailure) as long:
             client.send(HttpRequest("GET", server.url, max_response_bytes=3))
         assert isinstance(long.value.error, ResponseTooLong)

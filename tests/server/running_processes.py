@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.fixtures.raw_http import Answer, Connection, request_bytes
+from tests.fixtures.raw_http import Connection, RawResponse, request_bytes
 from tests.fixtures.server import RunningServer
 
 GUARD_SECONDS: Final = 60.0
@@ -82,12 +82,12 @@ def plain(method: str, target: str = "/") -> bytes:
     return request_bytes(method, target, {"host": "127.0.0.1"})
 
 
-def ask(server: RunningServer, request: bytes | None = None) -> Answer:
+def ask(server: RunningServer, request: bytes | None = None) -> RawResponse:
     """Send a request on a new connection."""
     with Connection(server.port) as connection:
-        return connection.ask(request or plain("GET"))
+        return connection.exchange(request or plain("GET"))
 
 
-def worker_of(answer: Answer) -> str:
+def worker_of(answer: RawResponse) -> str:
     """Identifies the worker that responded: request ids of a process share a random prefix."""
     return answer.request_id[:10]

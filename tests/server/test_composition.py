@@ -223,11 +223,11 @@ def test_access_log_of_a_server_has_key_ids_and_no_secrets(tmp_path: Path) -> No
         signer = Signer(f"127.0.0.1:{server.port}")
         answers = {}
         with Connection(server.port) as connection:
-            answers["PUT"] = connection.ask(signer.request("PUT", "/bucket"))
-            answers["POST"] = connection.ask(signer.request("POST", "/bucket/key?uploads"))
+            answers["PUT"] = connection.exchange(signer.request("PUT", "/bucket"))
+            answers["POST"] = connection.exchange(signer.request("POST", "/bucket/key?uploads"))
             presigned = signer.presign("GET", "/bucket?list-type=2", 60)
-            answers["GET"] = connection.ask(request_bytes("GET", presigned, {"host": signer.host}))
-            answers["DELETE"] = connection.ask(plain("DELETE", "/bucket"))
+            answers["GET"] = connection.exchange(request_bytes("GET", presigned, {"host": signer.host}))
+            answers["DELETE"] = connection.exchange(plain("DELETE", "/bucket"))
         assert {method: answer.status for method, answer in answers.items()} == {
             "PUT": 200,
             "POST": 200,
@@ -269,6 +269,6 @@ def use_temporary_keys(server: RunningServer) -> tuple[str, str]:
         url = s3.generate_presigned_url("list_objects_v2", Params={"Bucket": "bucket"})
     with Connection(server.port) as connection:
         host = {"host": server.endpoint.removeprefix("http://")}
-        answer = connection.ask(request_bytes("GET", url.removeprefix(server.endpoint), host))
+        answer = connection.exchange(request_bytes("GET", url.removeprefix(server.endpoint), host))
         assert answer.status == 200
     return issued["SecretAccessKey"], issued["SessionToken"]

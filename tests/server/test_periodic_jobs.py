@@ -23,9 +23,9 @@ def event_count(data: Path) -> int:
 def put_some(server: RunningServer) -> None:
     signer = Signer(f"127.0.0.1:{server.port}")
     with Connection(server.port) as connection:
-        assert connection.ask(signer.request("PUT", "/bucket")).status == 200
+        assert connection.exchange(signer.request("PUT", "/bucket")).status == 200
         for number in range(5):
-            assert connection.ask(signer.request("PUT", f"/bucket/{number}", body=b"x")).status == 200
+            assert connection.exchange(signer.request("PUT", f"/bucket/{number}", body=b"x")).status == 200
 
 
 @pytest.mark.integration
@@ -47,7 +47,7 @@ def test_recent_events_are_kept(tmp_path: Path) -> None:
         put_more = Signer(f"127.0.0.1:{server.port}")
         with Connection(server.port) as connection:
             for _ in range(50):
-                connection.ask(put_more.request("GET", "/bucket/1"))
+                connection.exchange(put_more.request("GET", "/bucket/1"))
         assert event_count(data) == 6
 
 

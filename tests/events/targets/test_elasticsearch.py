@@ -11,7 +11,7 @@ from lakebed.core.errors import Unavailable, Undeliverable
 from lakebed.events.targets.elasticsearch import ElasticsearchSettings, ElasticsearchTarget, prepare
 from tests.contracts.targets import TargetContract, make_message
 from tests.fixtures.brokers.elasticsearch import ElasticsearchService, recorded_elasticsearch
-from tests.fixtures.scripted_http import Answer, scripted_server
+from tests.fixtures.scripted_http import ScriptedResponse, scripted_server
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ class TestElasticsearch(TargetContract):
         assert json.loads(kept) == {"Records": json.loads(second.body)["Records"]}
 
     async def test_rejected_document_is_undeliverable(self, service: ElasticsearchService, destination: str) -> None:
-        def refuse(_: object) -> Answer:
-            return Answer(
+        def refuse(_: object) -> ScriptedResponse:
+            return ScriptedResponse(
                 400, b'{"error": {"type": "document_parsing_exception", "reason": "a secret"}, "status": 400}'
             )
 
@@ -56,7 +56,7 @@ class TestElasticsearch(TargetContract):
 
     @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
     async def test_fixable_errors_are_retryable(self, destination: str, status: int) -> None:
-        with scripted_server(lambda _: Answer(status, b"not even JSON")) as server:
+        with scripted_server(lambda _: ScriptedResponse(status, b"not even JSON")) as server:
             target = ElasticsearchTarget(_settings(server.url, destination))
             with pytest.raises(Unavailable, match=f"status={status}"):
                 await target.send(make_message())

@@ -376,7 +376,7 @@ class CatalogClient:
 
     def _audit_listings(self) -> None:
         for namespace in self.namespaces:
-            reply = self._wire.ask("GET", tables_path(namespace))
+            reply = self._wire.request("GET", tables_path(namespace))
             listed = {one["name"] for one in reply.document["identifiers"]}
             acknowledged = {name.table for name, _ in self._existing() if name.namespace == namespace}
             if listed != acknowledged:

@@ -107,7 +107,7 @@ def _make_tables(server: RunningServer, clients: Iterable[CatalogClient]) -> Non
     wire = Wire(server.port)
     wire.make_lake(SHARED, *(namespace for client in clients for namespace in client.namespaces))
     for table in (*PAIR, LOG):
-        assert wire.ask("POST", tables_path(SHARED), {"name": table, "schema": SCHEMA}).status == 200
+        assert wire.request("POST", tables_path(SHARED), {"name": table, "schema": SCHEMA}).status == 200
     wire.close()
 
 

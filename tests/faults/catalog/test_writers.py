@@ -67,7 +67,7 @@ def test_rows_are_those_of_the_acknowledged_appends(seconds: int, tmp_path: Path
     with running_server(tmp_path / "data") as server:
         wire = Wire(server.port)
         wire.make_lake("ns")
-        assert wire.ask("POST", tables_path("ns"), {"name": "t", "schema": SCHEMA}).status == 200
+        assert wire.request("POST", tables_path("ns"), {"name": "t", "schema": SCHEMA}).status == 200
         until = time.monotonic() + seconds
         with ThreadPoolExecutor(WRITERS) as threads:
             for working in [threads.submit(writer.work, server, until) for writer in writers]:

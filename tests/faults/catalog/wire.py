@@ -55,18 +55,18 @@ class Wire:
         headers = {"idempotency-key": call.key} if call.key else {}
         body = b"" if call.document is None else json.dumps(call.document).encode()
         target = f"/iceberg/v1/{call.path}"
-        answer = self._connection.ask(
+        answer = self._connection.exchange(
             self._signer.request(call.method, target, headers, body), is_head=call.method == "HEAD"
         )
         return Reply(answer.status, json.loads(answer.body) if answer.body else None)
 
-    def ask(self, method: str, path: str, document: Json = None) -> Reply:
+    def request(self, method: str, path: str, document: Json = None) -> Reply:
         """Send a request that is not repeated."""
         return self.call(Call(method, path, document))
 
     def load(self, namespace: str, table: str) -> Json | None:
         """The loadTable response; None if the table does not exist."""
-        reply = self.ask("GET", table_path(namespace, table))
+        reply = self.request("GET", table_path(namespace, table))
         if reply.status == 404 and reply.kind == "NoSuchTableException":
             return None
         assert reply.status == 200, reply
@@ -75,22 +75,22 @@ class Wire:
     def put_files(self, files: Mapping[str, bytes]) -> None:
         """Store files at their locations."""
         for location, body in files.items():
-            answer = self._connection.ask(self._signer.request("PUT", _target(location), None, body))
+            answer = self._connection.exchange(self._signer.request("PUT", _target(location), None, body))
             assert answer.status == 200, answer
 
     def get_file(self, location: str) -> bytes | None:
         """The file at a location; None if absent."""
-        answer = self._connection.ask(self._signer.request("GET", _target(location)))
+        answer = self._connection.exchange(self._signer.request("GET", _target(location)))
         assert answer.status in (200, 404), answer
         return answer.body if answer.status == 200 else None
 
     def make_lake(self, *namespaces: str) -> None:
         """Create the table bucket and its namespaces."""
-        answer = self._connection.ask(self._signer.request("PUT", f"/{LAKE}"))
+        answer = self._connection.exchange(self._signer.request("PUT", f"/{LAKE}"))
         assert answer.status == 200, answer
-        assert self.ask("PUT", f"buckets/{LAKE}").status == 200
+        assert self.request("PUT", f"buckets/{LAKE}").status == 200
         for namespace in namespaces:
-            response = self.ask("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
+            response = self.request("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
             assert response.status == 200, response
 
 

@@ -11,7 +11,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.governance.decision_point import DecisionEndpoint
 from lakebed.governance.decision_point.client import MAX_RESPONSE_BYTES
-from tests.fixtures.scripted_http import Answer, scripted_server
+from tests.fixtures.scripted_http import ScriptedResponse, scripted_server
 
 TOKEN = "a-token-for-the-decision-point"
 
@@ -26,14 +26,14 @@ async def connected(url: str, *, timeout: float = 10, token: str = "") -> AsyncI
 
 
 async def test_documents_are_posted_with_the_token() -> None:
-    with scripted_server(lambda asked: Answer(200, b"{}")) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, b"{}")) as server:
         async with connected(f"{server.url}/v1/data/lakebed/allow?x=1", token=TOKEN) as endpoint:
             answer = await endpoint.post(b'{"input": 1}')
-    (asked,) = server.asked
+    (request,) = server.requests
     assert (answer.status, answer.body) == (200, b"{}")
-    assert (asked.method, asked.path, asked.body) == ("POST", "/v1/data/lakebed/allow?x=1", b'{"input": 1}')
-    assert asked.headers["authorization"] == f"Bearer {TOKEN}"
-    assert asked.headers["content-type"] == "application/json"
+    assert (request.method, request.path, request.body) == ("POST", "/v1/data/lakebed/allow?x=1", b'{"input": 1}')
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["content-type"] == "application/json"
 
 
 async def test_errors_do_not_contain_the_token() -> None:

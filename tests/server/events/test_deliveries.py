@@ -56,4 +56,4 @@ def test_delivery_process_has_the_lowest_priority_and_a_metric(tmp_path: Path) -
         (answering,) = {os.getpriority(os.PRIO_PROCESS, pid) for pid in workers_of(server)}
         assert os.getpriority(os.PRIO_PROCESS, delivering) == min(19, answering + NICENESS)
         with Connection(server.port) as connection:
-            assert b"\nlakebed_event_delivery_running 1\n" in connection.ask(plain("GET", "/metrics")).body
+            assert b"\nlakebed_event_delivery_running 1\n" in connection.exchange(plain("GET", "/metrics")).body

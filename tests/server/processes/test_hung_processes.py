@@ -57,7 +57,7 @@ def test_hung_only_worker_is_replaced_and_its_connections_go_to_the_successor(tm
         (hung,) = workers_of(server)
         os.kill(hung, signal.SIGSTOP)
         with Connection(server.port) as connection:
-            assert connection.ask(plain("GET")).status == 403
+            assert connection.exchange(plain("GET")).status == 403
         assert not is_alive(hung)
 
 

@@ -23,7 +23,7 @@ def readiness(port: int) -> tuple[int, bytes]:
     """Status and body of the readiness request; zero and empty while no worker runs."""
     try:
         with Connection(port) as connection:
-            answer = connection.ask(plain("GET", "/health/ready"))
+            answer = connection.exchange(plain("GET", "/health/ready"))
     except ConnectionError:
         return 0, b""
     return answer.status, answer.body

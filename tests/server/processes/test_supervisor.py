@@ -87,7 +87,7 @@ def test_killed_worker_is_replaced_and_the_others_keep_serving(server: RunningSe
     put(server, "/bucket/key", b"still there")
     before = workers_of(server)
     with Connection(server.port) as one, Connection(server.port) as other:
-        serving = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
+        serving = {worker_of(connection.exchange(plain("GET"))) for connection in (one, other)}
         assert len(serving) == 2
         kill_worker(min(before))
         answers = [ask(server, signer(server).request("GET", "/bucket/key")) for _ in range(10)]
@@ -100,7 +100,7 @@ def test_killed_worker_is_replaced_and_the_others_keep_serving(server: RunningSe
 
 def is_served(connection: Connection) -> bool:
     try:
-        return connection.ask(plain("GET")).status == 403
+        return connection.exchange(plain("GET")).status == 403
     except ConnectionError:
         return False
 
@@ -153,7 +153,7 @@ def test_stop_finishes_uploads_and_downloads_and_closes_idle_connections(tmp_pat
     body = os.urandom(MIB) * 8
     upload = signer(server).request("PUT", "/bucket/late", body=body)
     with Connection(server.port) as idle, Connection(server.port) as uploading, Connection(server.port) as downloading:
-        assert idle.ask(plain("GET")).status == 403
+        assert idle.exchange(plain("GET")).status == 403
         uploading.send(upload[: -4 * MIB])
         downloading.send(signer(server).request("GET", "/bucket/large"))
         head = downloading._until(b"\r\n\r\n")
@@ -193,7 +193,7 @@ def test_second_stop_signal_ends_the_server_immediately(tmp_path: Path) -> None:
     make_bucket(server)
     workers = children_of(server)
     with Connection(server.port) as stuck, Connection(server.port) as idle:
-        assert idle.ask(plain("GET")).status == 403
+        assert idle.exchange(plain("GET")).status == 403
         stuck.send(signer(server).request("PUT", "/bucket/never", body=b"x" * MIB)[:-1])
         server.process.terminate()
         assert idle.is_ended()
@@ -218,7 +218,7 @@ def test_workers_exit_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     workers = children_of(server)
     assert len(workers) == 3
     with Connection(server.port) as idle:
-        assert idle.ask(plain("GET")).status == 403
+        assert idle.exchange(plain("GET")).status == 403
         server.process.kill()
         server.process.wait()
         assert idle.is_ended()
@@ -384,8 +384,8 @@ def test_delivery_process_is_restarted_after_temporary_errors_or_a_successful_st
             wait_until(lambda: '"ready"' in log.read_text(), "the server is ready")
             assert "event delivery process ended, restarting it" in log.read_text()
             with Connection(port) as connection:
-                assert connection.ask(plain("GET")).status == 403
-                assert b"lakebed_event_delivery_running 0\n" in connection.ask(plain("GET", "/metrics")).body
+                assert connection.exchange(plain("GET")).status == 403
+                assert b"lakebed_event_delivery_running 0\n" in connection.exchange(plain("GET", "/metrics")).body
             process.terminate()
             assert process.wait(timeout=60) == 0
         finally:
@@ -414,7 +414,7 @@ def test_connections_over_the_limit_get_503(tmp_path: Path) -> None:
         def six_are_in() -> bool:
             # Connections of readiness requests may still be closing, and count until then.
             connection = Connection(server.port)
-            if connection.ask(plain("GET")).status == 403:
+            if connection.exchange(plain("GET")).status == 403:
                 kept.append(open_ones.enter_context(connection))
             else:
                 connection.close()
@@ -422,10 +422,10 @@ def test_connections_over_the_limit_get_503(tmp_path: Path) -> None:
 
         wait_until(six_are_in, "six open connections")
         with Connection(server.port) as refused:
-            answer = refused.ask(plain("GET"))
+            answer = refused.exchange(plain("GET"))
             assert (answer.status, answer.code, answer.headers["connection"]) == (503, "SlowDown", "close")
             assert answer.request_id == answer.document_request_id != ""
             assert refused.is_ended()
-        assert [connection.ask(plain("GET")).status for connection in kept] == [403] * 6
+        assert [connection.exchange(plain("GET")).status for connection in kept] == [403] * 6
         open_ones.close()
         wait_until(lambda: ask(server).status == 403, "room for others")

@@ -16,7 +16,7 @@ from lakebed.core.settings import ConditionalPut, RetrySettings, S3StorageSettin
 from lakebed.server.stores.remote_storage import open_remote
 from lakebed.storage.seam import Key
 from tests.fixtures.ports import free_port
-from tests.fixtures.scripted_http import Answer, scripted_server
+from tests.fixtures.scripted_http import ScriptedResponse, scripted_server
 from tests.fixtures.server import RunningServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -64,7 +64,7 @@ async def test_unreachable_store_is_named_in_the_error(
 
 @pytest.mark.parametrize("status", [400, 404])
 async def test_endpoint_without_an_s3_store_is_named_in_the_error(settings: S3StorageSettings, status: int) -> None:
-    with scripted_server(lambda request: Answer(status, b"<html>a web page</html>")) as other:
+    with scripted_server(lambda request: ScriptedResponse(status, b"<html>a web page</html>")) as other:
         with pytest.raises(InvalidSetting) as caught:
             await open_remote(dataclasses.replace(settings, endpoint=other.url), SystemClock())
         said = str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.errors import AccessDenied, InvalidSetting, LakebedError, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import CredentialChain, Credentials, default_chain
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 
 from .fakes import key_document, machine, network_to, sts_response
 
@@ -73,15 +73,15 @@ async def test_error_without_credentials_lists_the_sources() -> None:
         await CredentialChain([Scripted("a"), Scripted("b")]).load()
 
 
-def all_services(request: Asked) -> Answer:
+def all_services(request: ScriptedRequest) -> ScriptedResponse:
     """Every network service at once: STS, the container agent, instance metadata."""
     if request.method == "POST":
-        return Answer(200, sts_response("WEB", action="AssumeRoleWithWebIdentity"))
+        return ScriptedResponse(200, sts_response("WEB", action="AssumeRoleWithWebIdentity"))
     if request.path == "/creds":
-        return Answer(200, key_document("CONTAINER"))
+        return ScriptedResponse(200, key_document("CONTAINER"))
     if request.method == "PUT":
-        return Answer(200, b"session")
-    return Answer(200, b"role" if request.path.endswith("/") else key_document("INSTANCE"))
+        return ScriptedResponse(200, b"session")
+    return ScriptedResponse(200, b"role" if request.path.endswith("/") else key_document("INSTANCE"))
 
 
 ENVIRON = {

@@ -7,7 +7,7 @@ import pytest
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
 from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.container import ContainerSource, may_receive_token
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, key_document, machine, network_to
 
@@ -18,7 +18,7 @@ TOKEN_FILE = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 
 
 async def test_relative_uri_is_requested_from_the_ecs_agent_and_takes_precedence() -> None:
-    with scripted_server(lambda _: Answer(200, key_document())) as agent:
+    with scripted_server(lambda _: ScriptedResponse(200, key_document())) as agent:
         environ = {RELATIVE: "/v2/credentials/x?y=1", FULL: "http://127.0.0.1:1/never"}
         loaded = await ContainerSource(machine(environ, http=network_to(agent.url))).load()
     assert loaded is not None
@@ -27,26 +27,26 @@ async def test_relative_uri_is_requested_from_the_ecs_agent_and_takes_precedence
     assert loaded.session_token is not None
     assert loaded.session_token.reveal() == "hidden-token"
     assert loaded.expires_ms == NOW_MS + HOUR_MS
-    (request,) = agent.asked
+    (request,) = agent.requests
     assert (request.method, request.path, request.headers["host"]) == ("GET", "/v2/credentials/x?y=1", "169.254.170.2")
     assert "authorization" not in request.headers
 
 
 async def test_full_uri_is_requested_with_the_current_token_of_the_file() -> None:
     files = {"/token": "first"}
-    with scripted_server(lambda _: Answer(200, key_document())) as agent:
+    with scripted_server(lambda _: ScriptedResponse(200, key_document())) as agent:
         environ = {FULL: f"{agent.url}/creds", TOKEN: "never", TOKEN_FILE: "/token"}
         source = ContainerSource(machine(environ, files=files, http=threaded_http()))
         await source.load()
         files["/token"] = "second"
         await source.load()
-    assert [request.headers["authorization"] for request in agent.asked] == ["first", "second"]
+    assert [request.headers["authorization"] for request in agent.requests] == ["first", "second"]
 
 
 async def test_token_from_the_environment_is_sent() -> None:
-    with scripted_server(lambda _: Answer(200, key_document())) as agent:
+    with scripted_server(lambda _: ScriptedResponse(200, key_document())) as agent:
         await ContainerSource(machine({FULL: agent.url, TOKEN: "Bearer x"}, http=threaded_http())).load()
-    assert agent.asked[0].headers["authorization"] == "Bearer x"
+    assert agent.requests[0].headers["authorization"] == "Bearer x"
 
 
 @pytest.mark.parametrize("token", ["hidden\r\nX-Evil: 1", "hidden\n", "\rhidden"])
@@ -100,15 +100,15 @@ async def test_relative_uri_cannot_name_another_host() -> None:
 
 
 async def test_failing_agent_is_tried_three_times() -> None:
-    with scripted_server(lambda _: Answer(500)) as agent, pytest.raises(Unavailable):
+    with scripted_server(lambda _: ScriptedResponse(500)) as agent, pytest.raises(Unavailable):
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
-    assert len(agent.asked) == 3
+    assert len(agent.requests) == 3
 
 
 async def test_agent_that_fails_once_is_retried() -> None:
-    answers = iter([Answer(503), Answer(200, key_document())])
+    answers = iter([ScriptedResponse(503), ScriptedResponse(200, key_document())])
 
-    def fail_once(_: Asked) -> Answer:
+    def fail_once(_: ScriptedRequest) -> ScriptedResponse:
         return next(answers)
 
     with scripted_server(fail_once) as agent:
@@ -116,14 +116,14 @@ async def test_agent_that_fails_once_is_retried() -> None:
 
 
 async def test_rejecting_agent_is_not_retried() -> None:
-    with scripted_server(lambda _: Answer(403)) as agent, pytest.raises(Unauthenticated):
+    with scripted_server(lambda _: ScriptedResponse(403)) as agent, pytest.raises(Unauthenticated):
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
-    assert len(agent.asked) == 1
+    assert len(agent.requests) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"AccessKeyId": "hidden-id", "SecretAccessKey": 5}', b"\xff"])
 async def test_invalid_response_is_an_error_without_its_text(body: bytes) -> None:
-    with scripted_server(lambda _: Answer(200, body)) as agent, pytest.raises(Unavailable) as refused:
+    with scripted_server(lambda _: ScriptedResponse(200, body)) as agent, pytest.raises(Unavailable) as refused:
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert "hidden" not in str(refused.value)
 

@@ -10,7 +10,7 @@ import pytest
 from lakebed.core.errors import InvalidSetting, LakebedError, NotSupported, Unauthenticated, Unavailable
 from lakebed.storage.credentials import HostEnvironment
 from lakebed.storage.credentials.profile import ProfileSource, find_region
-from tests.fixtures.scripted_http import Answer, scripted_server
+from tests.fixtures.scripted_http import ScriptedResponse, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, iso, key_document, machine, network_to, sts_response
 
@@ -88,11 +88,11 @@ async def test_role_is_assumed_with_the_keys_of_another_profile() -> None:
         "[default]\nrole_arn = arn:role/b\nsource_profile = base\nregion = eu-west-1\nexternal_id = e\n"
         "role_session_name = me\nduration_seconds = 1800\n"
     )
-    with scripted_server(lambda _: Answer(200, sts_response())) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, sts_response())) as server:
         loaded = await ProfileSource(at_home(config, f"[base]\n{KEYS}", http=network_to(server.url))).load()
     assert loaded is not None
     assert loaded.access_key_id == "ASIAROLE"
-    (request,) = server.asked
+    (request,) = server.requests
     assert request.headers["host"] == "sts.eu-west-1.amazonaws.com"
     assert "Credential=AKIAWRITTEN/" in request.headers["authorization"]
     form = parse_qs(request.body.decode())
@@ -106,12 +106,12 @@ async def test_role_chains_are_followed() -> None:
         "[profile middle]\nrole_arn = inner\nsource_profile = middle\n"
     )
     answers = iter([sts_response("ASIAINNER"), sts_response("ASIAOUTER")])
-    with scripted_server(lambda _: Answer(200, next(answers))) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, next(answers))) as server:
         host = at_home(config, f"[middle]\n{KEYS}", http=network_to(server.url))
         loaded = await ProfileSource(host, "eu-west-1").load()
     assert loaded is not None
     assert loaded.access_key_id == "ASIAOUTER"
-    signers = [request.headers["authorization"] for request in server.asked]
+    signers = [request.headers["authorization"] for request in server.requests]
     assert "AKIAWRITTEN" in signers[0]
     assert "ASIAINNER" in signers[1]
 
@@ -125,26 +125,28 @@ async def test_role_chains_are_followed() -> None:
     ],
 )
 async def test_role_is_assumed_with_the_keys_of_a_named_source(name: str, environ: dict[str, str]) -> None:
-    def all_services(request: object) -> Answer:
+    def all_services(request: object) -> ScriptedResponse:
         path = getattr(request, "path", "")
         if path == "/":
-            return Answer(200, sts_response())
-        return Answer(200, b"session" if "token" in path else b"role" if path.endswith("/") else key_document())
+            return ScriptedResponse(200, sts_response())
+        return ScriptedResponse(
+            200, b"session" if "token" in path else b"role" if path.endswith("/") else key_document()
+        )
 
     config = f"[default]\nrole_arn = arn:role/b\ncredential_source = {name}\n"
     with scripted_server(all_services) as server:
         loaded = await ProfileSource(at_home(config, environ=environ, http=network_to(server.url))).load()
     assert loaded is not None
     assert loaded.access_key_id == "ASIAROLE"
-    assert "Credential=ASIAFRESH/" in server.asked[-1].headers["authorization"]
+    assert "Credential=ASIAFRESH/" in server.requests[-1].headers["authorization"]
 
 
 async def test_role_with_a_token_file_requires_no_keys() -> None:
     files = {CONFIG_FILE: "[default]\nrole_arn = r\nweb_identity_token_file = /jwt\n", "/jwt": "token"}
-    with scripted_server(lambda _: Answer(200, sts_response(action="AssumeRoleWithWebIdentity"))) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, sts_response(action="AssumeRoleWithWebIdentity"))) as server:
         loaded = await ProfileSource(machine({"HOME": "/home/me"}, files=files, http=network_to(server.url))).load()
     assert loaded is not None
-    assert parse_qs(server.asked[0].body.decode())["WebIdentityToken"] == ["token"]
+    assert parse_qs(server.requests[0].body.decode())["WebIdentityToken"] == ["token"]
 
 
 @pytest.mark.parametrize(

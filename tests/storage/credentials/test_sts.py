@@ -25,7 +25,7 @@ from lakebed.core.sigv4 import signed_headers
 from lakebed.net.http import HttpRequest
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_credentials, parse_error
-from tests.fixtures.scripted_http import Answer, scripted_server
+from tests.fixtures.scripted_http import ScriptedResponse, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_error, sts_response
 
@@ -66,13 +66,13 @@ def test_signature_equals_that_of_botocore(
 
 
 async def test_role_is_assumed_with_a_signed_request() -> None:
-    with scripted_server(lambda _: Answer(200, sts_response())) as server:
+    with scripted_server(lambda _: ScriptedResponse(200, sts_response())) as server:
         service = TokenService(machine(http=network_to(server.url)), "eu-west-1")
         role = AssumedRole(ROLE.arn, ROLE.session_name, 900, "external")
         loaded = await service.assume_role(BASE, role, "profile")
     assert loaded.access_key_id == "ASIAROLE"
     assert loaded.expires_ms == NOW_MS + HOUR_MS
-    (request,) = server.asked
+    (request,) = server.requests
     assert request.headers["host"] == "sts.eu-west-1.amazonaws.com"
     assert "Credential=AKIABASE/20231114/eu-west-1/sts/aws4_request" in request.headers["authorization"]
     assert request.headers["x-amz-security-token"] == "base-token"
@@ -115,13 +115,13 @@ def test_endpoint_without_tls_is_rejected(environ: dict[str, str], region: str) 
 
 
 async def test_failures_are_retried_and_rejections_are_not() -> None:
-    with scripted_server(lambda _: Answer(500)) as failing, pytest.raises(Unavailable):
+    with scripted_server(lambda _: ScriptedResponse(500)) as failing, pytest.raises(Unavailable):
         await TokenService(machine(http=network_to(failing.url)), "eu-west-1").assume_role(BASE, ROLE, "p")
-    assert len(failing.asked) == 3
-    refused = Answer(403, sts_error("AccessDenied"))
+    assert len(failing.requests) == 3
+    refused = ScriptedResponse(403, sts_error("AccessDenied"))
     with scripted_server(lambda _: refused) as refusing, pytest.raises(AccessDenied):
         await TokenService(machine(http=network_to(refusing.url)), "eu-west-1").assume_role(BASE, ROLE, "p")
-    assert len(refusing.asked) == 1
+    assert len(refusing.requests) == 1
 
 
 @pytest.mark.parametrize(

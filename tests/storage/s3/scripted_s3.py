@@ -10,7 +10,7 @@ from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
-from tests.fixtures.scripted_http import Answer, Script, ScriptedServer, scripted_server
+from tests.fixtures.scripted_http import Script, ScriptedResponse, ScriptedServer, scripted_server
 
 SECRET = "the-secret-key-itself"
 TOKEN = "the-session-token-itself"
@@ -18,15 +18,15 @@ OLD_KEYS = Credentials("OLDKEYID", Secret(SECRET), Secret(TOKEN), source="test")
 NEW_KEYS = Credentials("NEWKEYID", Secret(SECRET), Secret(TOKEN), source="test")
 
 
-def error(status: int, code: str, message: str = "no") -> Answer:
+def error(status: int, code: str, message: str = "no") -> ScriptedResponse:
     """An S3 error response."""
     body = f"<Error><Code>{code}</Code><Message>{message}</Message><RequestId>R1</RequestId></Error>"
-    return Answer(status, body.encode(), {"Content-Type": "application/xml"})
+    return ScriptedResponse(status, body.encode(), {"Content-Type": "application/xml"})
 
 
-def written(etag: str = "tag") -> Answer:
+def written(etag: str = "tag") -> ScriptedResponse:
     """The response of a successful PUT."""
-    return Answer(200, headers={"ETag": f'"{etag}"'})
+    return ScriptedResponse(200, headers={"ETag": f'"{etag}"'})
 
 
 @dataclass

@@ -25,12 +25,14 @@ from lakebed.core.errors import (
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
 from lakebed.storage.seam import IfAbsent, Key, PartReceipt
-from tests.fixtures.scripted_http import Answer, Asked, Script
+from tests.fixtures.scripted_http import Script, ScriptedRequest, ScriptedResponse
 
 from .scripted_s3 import SECRET, TOKEN, Keyring, error, scripted_s3, written
 
 KEY = Key("k")
-CREATED = Answer(200, b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>")
+CREATED = ScriptedResponse(
+    200, b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
+)
 
 
 async def _complete(storage: S3Storage, condition: IfAbsent | None = None) -> object:
@@ -38,7 +40,7 @@ async def _complete(storage: S3Storage, condition: IfAbsent | None = None) -> ob
     return await upload.complete([PartReceipt(1, "part", 1)], condition)
 
 
-def _script_completion(answer: Answer) -> Callable[[Asked], Answer]:
+def _script_completion(answer: ScriptedResponse) -> Callable[[ScriptedRequest], ScriptedResponse]:
     return lambda request: CREATED if request.path.endswith("?uploads") else answer
 
 
@@ -47,21 +49,23 @@ async def test_conditions_are_sent_as_headers() -> None:
         await storage.put(KEY, b"1")
         await storage.put_if_absent(KEY, b"2")
         await storage.put_if_match(KEY, b"3", "tag")
-    plain, create, swap = server.asked
+    plain, create, swap = server.requests
     assert plain.path == create.path == swap.path == "/bucket/pre/k"
     assert "if-none-match" not in plain.headers
     assert "if-match" not in plain.headers
     assert create.headers["if-none-match"] == "*"
     assert swap.headers["if-match"] == '"tag"'
-    assert [request.body for request in server.asked] == [b"1", b"2", b"3"]
+    assert [request.body for request in server.requests] == [b"1", b"2", b"3"]
 
 
 async def test_condition_of_a_completion_is_sent() -> None:
-    done = Answer(200, b"<CompleteMultipartUploadResult><ETag>&quot;e-1&quot;</ETag></CompleteMultipartUploadResult>")
+    done = ScriptedResponse(
+        200, b"<CompleteMultipartUploadResult><ETag>&quot;e-1&quot;</ETag></CompleteMultipartUploadResult>"
+    )
     async with scripted_s3(_script_completion(done)) as (storage, server):
         await _complete(storage, IfAbsent())
-    assert server.asked[-1].headers["if-none-match"] == "*"
-    assert b'<ETag>"part"</ETag>' in server.asked[-1].body.replace(b"&quot;", b'"')
+    assert server.requests[-1].headers["if-none-match"] == "*"
+    assert b'<ETag>"part"</ETag>' in server.requests[-1].body.replace(b"&quot;", b'"')
 
 
 @pytest.mark.parametrize(
@@ -71,16 +75,16 @@ async def test_condition_of_a_completion_is_sent() -> None:
         (error(409, "ConditionalRequestConflict"), WriteConflict),
         (error(503, "SlowDown"), Throttled),
         (error(500, "InternalError"), Unavailable),
-        (Answer(502, b"<html>bad gateway</html>"), Unavailable),
-        (Answer(200), Unavailable),
+        (ScriptedResponse(502, b"<html>bad gateway</html>"), Unavailable),
+        (ScriptedResponse(200), Unavailable),
     ],
 )
-async def test_failed_create_is_mapped_without_retries(answer: Answer, kind: type[LakebedError]) -> None:
+async def test_failed_create_is_mapped_without_retries(answer: ScriptedResponse, kind: type[LakebedError]) -> None:
     async with scripted_s3(lambda _: answer) as (storage, server):
         with pytest.raises(kind) as raised:
             await storage.put_if_absent(KEY, b"body")
         assert type(raised.value) is kind
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 async def test_replacing_absent_object_is_a_failed_precondition() -> None:
@@ -93,7 +97,7 @@ async def test_redirect_is_an_invalid_setting() -> None:
     async with scripted_s3(lambda _: error(301, "PermanentRedirect")) as (storage, server):
         with pytest.raises(InvalidSetting, match="region, endpoint, bucket"):
             await storage.get(KEY)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ async def test_redirect_is_an_invalid_setting() -> None:
     ],
 )
 async def test_completion_with_status_200_requires_a_result(body: bytes, kind: type[LakebedError]) -> None:
-    async with scripted_s3(_script_completion(Answer(200, body))) as (storage, _):
+    async with scripted_s3(_script_completion(ScriptedResponse(200, body))) as (storage, _):
         with pytest.raises(kind):
             await _complete(storage, IfAbsent())
 
@@ -120,7 +124,7 @@ async def test_completing_absent_upload_raises_no_such_upload() -> None:
 
 
 async def test_short_body_is_unavailable() -> None:
-    async with scripted_s3(lambda _: Answer(200, b"half", claimed_length=8)) as (storage, _):
+    async with scripted_s3(lambda _: ScriptedResponse(200, b"half", claimed_length=8)) as (storage, _):
         with pytest.raises(Unavailable):
             await storage.get(KEY)
         with pytest.raises(Unavailable):
@@ -128,14 +132,14 @@ async def test_short_body_is_unavailable() -> None:
 
 
 async def test_short_range_is_unavailable() -> None:
-    short = Answer(206, b"ha", {"Content-Range": "bytes 0-3/8"}, claimed_length=4)
+    short = ScriptedResponse(206, b"ha", {"Content-Range": "bytes 0-3/8"}, claimed_length=4)
     async with scripted_s3(lambda _: short) as (storage, _):
         with pytest.raises(Unavailable):
             await storage.get_range(KEY, 0, 4)
 
 
 async def test_store_that_ignores_ranges_is_rejected() -> None:
-    async with scripted_s3(lambda _: Answer(200, b"everything")) as (storage, _):
+    async with scripted_s3(lambda _: ScriptedResponse(200, b"everything")) as (storage, _):
         with pytest.raises(NotSupported):
             await storage.get_range(KEY, 2, 4)
         with pytest.raises(NotSupported):
@@ -143,7 +147,7 @@ async def test_store_that_ignores_ranges_is_rejected() -> None:
 
 
 async def test_damaged_body_is_detected_by_its_checksum() -> None:
-    damaged = Answer(200, b"damaged", {"x-amz-checksum-crc32": "AAAAAA=="})
+    damaged = ScriptedResponse(200, b"damaged", {"x-amz-checksum-crc32": "AAAAAA=="})
     async with scripted_s3(lambda _: damaged) as (_, server):
         storage = await connect_s3(
             S3Options("bucket", region="us-east-1", endpoint=server.url, allow_http=True, checksum="crc32"),
@@ -170,12 +174,12 @@ async def test_refused_connection_is_unavailable() -> None:
         await storage.close()
 
 
-def hang_up(_: Asked) -> Answer:
+def hang_up(_: ScriptedRequest) -> ScriptedResponse:
     """Read the request and close the connection."""
     raise ConnectionError
 
 
-@pytest.mark.parametrize("script", [hang_up, lambda _: Answer(200, b"", claimed_length=8)])
+@pytest.mark.parametrize("script", [hang_up, lambda _: ScriptedResponse(200, b"", claimed_length=8)])
 async def test_lost_response_to_a_write_is_undecided(script: Script) -> None:
     async with scripted_s3(script) as (storage, server):
         with pytest.raises(Unavailable) as raised:
@@ -184,11 +188,11 @@ async def test_lost_response_to_a_write_is_undecided(script: Script) -> None:
         with pytest.raises(Unavailable) as raised:
             await storage.get(KEY)
         assert not raised.value.undecided
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_request_with_expired_credentials_is_retried_once_with_new_ones() -> None:
-    def script(request: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         expired = "OLDKEYID" in request.headers["authorization"]
         return error(400, "ExpiredToken") if expired else written()
 
@@ -196,14 +200,14 @@ async def test_request_with_expired_credentials_is_retried_once_with_new_ones() 
     async with scripted_s3(script, keyring) as (storage, server):
         assert (await storage.put_if_absent(KEY, b"body")).etag == "tag"
     assert keyring.rejections == 1
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_request_with_expired_credentials_is_tried_twice_at_most() -> None:
     async with scripted_s3(lambda _: error(403, "ExpiredToken")) as (storage, server):
         with pytest.raises(CredentialsExpired):
             await storage.get(KEY)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_echoed_secrets_are_removed_from_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -212,7 +216,7 @@ async def test_echoed_secrets_are_removed_from_errors_and_logs(caplog: pytest.Lo
     async with scripted_s3(lambda _: echo) as (storage, server):
         with pytest.raises(LakebedError) as raised:
             await storage.put(KEY, b"body")
-    assert server.asked[0].headers["x-amz-security-token"] == TOKEN
+    assert server.requests[0].headers["x-amz-security-token"] == TOKEN
     shown = "".join(traceback.format_exception(raised.value)) + caplog.text
     assert "you sent *** and your secret is ***" in shown
     assert TOKEN not in shown
@@ -233,20 +237,20 @@ async def test_ambient_configuration_of_aws_tools_does_not_change_requests(monke
     async with scripted_s3(lambda _: error(500, "InternalError")) as (storage, server):
         with pytest.raises(Unavailable):
             await storage.put(KEY, b"body")
-    (request,) = server.asked
+    (request,) = server.requests
     assert "OLDKEYID" in request.headers["authorization"]
     assert not [name for name in request.headers if name.startswith("x-amz-checksum")]
 
 
 async def test_store_without_bulk_delete_gets_single_deletes_from_then_on() -> None:
-    def script(request: Asked) -> Answer:
-        return error(501, "NotImplemented") if request.method == "POST" else Answer(204)
+    def script(request: ScriptedRequest) -> ScriptedResponse:
+        return error(501, "NotImplemented") if request.method == "POST" else ScriptedResponse(204)
 
     async with scripted_s3(script) as (storage, server):
         await storage.delete_many([Key("a"), Key("b")])
         await storage.delete_many([Key("c")])
-    assert [request.method for request in server.asked].count("POST") == 1
-    assert {request.path for request in server.asked if request.method == "DELETE"} == {
+    assert [request.method for request in server.requests].count("POST") == 1
+    assert {request.path for request in server.requests if request.method == "DELETE"} == {
         "/bucket/pre/a",
         "/bucket/pre/b",
         "/bucket/pre/c",
@@ -256,7 +260,7 @@ async def test_store_without_bulk_delete_gets_single_deletes_from_then_on() -> N
 async def test_bulk_delete_reports_the_failed_key() -> None:
     answer = b"""<DeleteResult><Error><Key>pre/a</Key><Code>NoSuchKey</Code></Error>
         <Error><Key>pre/b</Key><Code>SlowDown</Code></Error></DeleteResult>"""
-    async with scripted_s3(lambda _: Answer(200, answer)) as (storage, _):
+    async with scripted_s3(lambda _: ScriptedResponse(200, answer)) as (storage, _):
         with pytest.raises(Throttled, match="pre/b"):
             await storage.delete_many([Key("a"), Key("b")])
 
@@ -264,4 +268,4 @@ async def test_bulk_delete_reports_the_failed_key() -> None:
 async def test_delete_with_response_404_succeeds() -> None:
     async with scripted_s3(lambda _: error(404, "NoSuchKey")) as (storage, server):
         await storage.delete(KEY)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1

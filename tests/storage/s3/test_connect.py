@@ -14,7 +14,7 @@ from lakebed.core.secrets import Secret
 from lakebed.storage.probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
 from lakebed.storage.s3 import S3Options, connect_s3
 from lakebed.storage.seam import Key
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 
 from ..credentials.fakes import machine
 from .scripted_s3 import error, written
@@ -42,8 +42,8 @@ async def test_region_comes_from_options_environment_or_default(
         storage = await connect_s3(options(server.url, region=region), around, capabilities=CONDITIONS_TRUSTED)
         await storage.put(Key("k"), b"")
         await storage.close()
-    assert f"/{used}/s3/aws4_request" in server.asked[0].headers["authorization"]
-    assert "Credential=FROMENV/" in server.asked[0].headers["authorization"]
+    assert f"/{used}/s3/aws4_request" in server.requests[0].headers["authorization"]
+    assert "Credential=FROMENV/" in server.requests[0].headers["authorization"]
 
 
 async def test_aws_without_a_region_is_rejected() -> None:
@@ -59,7 +59,7 @@ async def test_keys_of_the_options_take_precedence_over_the_environment() -> Non
         storage = await connect_s3(inline, machine(ENVIRON), capabilities=CONDITIONS_TRUSTED)
         await storage.put(Key("k"), b"")
         await storage.close()
-    assert "Credential=INLINE/" in server.asked[0].headers["authorization"]
+    assert "Credential=INLINE/" in server.requests[0].headers["authorization"]
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ async def test_bucket_is_in_the_path_or_the_host_by_option(
         storage = await connect_s3(chosen, machine(ENVIRON), capabilities=CONDITIONS_TRUSTED)
         await storage.put(Key("k"), b"")
         await storage.close()
-    assert proxy.asked[0].path == address
+    assert proxy.requests[0].path == address
 
 
-def ignores_conditions(request: Asked) -> Answer:
+def ignores_conditions(request: ScriptedRequest) -> ScriptedResponse:
     """A store that reports success for everything."""
-    return Answer(204) if request.method == "DELETE" else written()
+    return ScriptedResponse(204) if request.method == "DELETE" else written()
 
 
 async def test_store_that_ignores_conditions_is_rejected_and_closed() -> None:
     with scripted_server(ignores_conditions) as server:
         with pytest.raises(NotSupported, match="If-None-Match is ignored"):
             await connect_s3(options(server.url), machine(ENVIRON))
-        assert [request.method for request in server.asked] == ["PUT", "PUT", "DELETE"]
+        assert [request.method for request in server.requests] == ["PUT", "PUT", "DELETE"]
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("s3")] == []
 
 
-def bare_etags_only(state: dict[str, str]) -> Callable[[Asked], Answer]:
+def bare_etags_only(state: dict[str, str]) -> Callable[[ScriptedRequest], ScriptedResponse]:
     """A store of one object that matches only ETags without quotes."""
 
-    def script(request: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         if request.path.endswith("?uploads"):
-            return Answer(200, b"<R><UploadId>U</UploadId></R>")
+            return ScriptedResponse(200, b"<R><UploadId>U</UploadId></R>")
         if request.method == "DELETE":
-            return Answer(204)
+            return ScriptedResponse(204)
         if request.headers.get("if-none-match") == "*" and "etag" in state:
             return error(412, "PreconditionFailed")
         if "if-match" in request.headers and request.headers["if-match"] != state.get("etag"):
@@ -107,7 +107,7 @@ def bare_etags_only(state: dict[str, str]) -> Callable[[Asked], Answer]:
             return written("part")
         state["etag"] = f"e{int(state.get('etag', 'e0')[1:]) + 1}"
         if request.method == "POST":
-            return Answer(200, f"<R><ETag>{state['etag']}</ETag></R>".encode())
+            return ScriptedResponse(200, f"<R><ETag>{state['etag']}</ETag></R>".encode())
         return written(state["etag"])
 
     return script
@@ -118,7 +118,7 @@ async def test_store_with_bare_etags_gets_bare_etags() -> None:
         storage = await connect_s3(options(server.url), machine(ENVIRON))
         assert storage.capabilities == Capabilities(True, True, ETagStyle.BARE)
         await storage.close()
-    assert {request.headers["if-match"] for request in server.asked if "if-match" in request.headers} == {
+    assert {request.headers["if-match"] for request in server.requests if "if-match" in request.headers} == {
         '"e1"',
         "e1",
         "e2",

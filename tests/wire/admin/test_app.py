@@ -14,7 +14,7 @@ from lakebed.wire.admin.app import METRICS_TYPE, AdminApplication
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.raw_http import Answer, Connection, Signer
+from tests.fixtures.raw_http import Connection, RawResponse, Signer
 from tests.fixtures.server import RunningServer, running_server
 from tests.server.running_processes import ask, kill_worker, plain, wait_until, worker_of, workers_of
 
@@ -109,7 +109,7 @@ async def test_unknown_path_is_not_found() -> None:
 # -- on a real server ------------------------------------------------------------------------------------------------
 
 
-def samples(response: Answer) -> Mapping[Sample, float]:
+def samples(response: RawResponse) -> Mapping[Sample, float]:
     """The samples of a scrape, by name and labels."""
     assert (response.status, response.headers["content-type"]) == (200, METRICS_TYPE)
     return {
@@ -132,10 +132,10 @@ def requests_of(found: Mapping[Sample, float], operation: str, status: str) -> f
 def test_health_needs_no_authentication(lakebed_server: RunningServer) -> None:
     with Connection(lakebed_server.port) as connection:
         for path, body in (("/health/live", b"live\n"), ("/health/ready", b"ready\n")):
-            response = connection.ask(plain("GET", path))
+            response = connection.exchange(plain("GET", path))
             assert (response.status, response.body) == (200, body)
-            assert connection.ask(plain("HEAD", path), is_head=True).headers["content-length"] == str(len(body))
-        assert connection.ask(plain("POST", "/health/live")).status == 405
+            assert connection.exchange(plain("HEAD", path), is_head=True).headers["content-length"] == str(len(body))
+        assert connection.exchange(plain("POST", "/health/live")).status == 405
 
 
 @pytest.mark.integration
@@ -146,15 +146,15 @@ def test_every_worker_reports_the_metrics_of_all_workers(tmp_path: Path) -> None
         # The server is ready as soon as one worker is.
         wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers respond")
         with Connection(server.port) as one, Connection(server.port) as other:
-            workers = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
+            workers = {worker_of(connection.exchange(plain("GET"))) for connection in (one, other)}
             assert len(workers) == 2
-            assert one.ask(signer.request("PUT", "/bucket")).status == 200
+            assert one.exchange(signer.request("PUT", "/bucket")).status == 200
             for connection, count in ((one, 3), (other, 5)):
                 for number in range(count):
                     target = f"/bucket/{count}-{number}"
-                    assert connection.ask(signer.request("PUT", target, body=b"x" * 1000)).status == 200
-                    assert len(connection.ask(signer.request("GET", target)).body) == 1000
-            scrapes = [samples(connection.ask(plain("GET", "/metrics"))) for connection in (one, other)]
+                    assert connection.exchange(signer.request("PUT", target, body=b"x" * 1000)).status == 200
+                    assert len(connection.exchange(signer.request("GET", target)).body) == 1000
+            scrapes = [samples(connection.exchange(plain("GET", "/metrics"))) for connection in (one, other)]
         for found in scrapes:
             assert requests_of(found, "PutObject", "200") == 8
             assert requests_of(found, "GetObject", "200") == 8
@@ -173,7 +173,7 @@ def test_counters_never_decrease_when_a_worker_is_replaced(tmp_path: Path) -> No
         before = scrape(server)
         with Connection(server.port) as one, Connection(server.port) as other:
             for connection in (one, other):
-                connection.ask(plain("GET"))
+                connection.exchange(plain("GET"))
             for victim in workers_of(server):
                 kill_worker(victim)
                 during = scrape(server)

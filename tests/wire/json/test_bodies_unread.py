@@ -21,7 +21,7 @@ from lakebed.wire.management.operations import management_mount
 from lakebed.wire.oauth.app import TOKEN_PATHS
 from lakebed.wire.polaris.operations import polaris_routes
 from lakebed.wire.s3 import routes as s3_routes
-from tests.fixtures.raw_http import Answer, Connection, Signer, request_bytes
+from tests.fixtures.raw_http import Connection, RawResponse, Signer, request_bytes
 from tests.fixtures.server import RunningServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -71,15 +71,15 @@ CATALOG_ROUTES: Final = sorted(set(_catalogs()))
 def port(lakebed_server: RunningServer) -> int:
     signer = Signer(f"127.0.0.1:{lakebed_server.port}")
     with Connection(lakebed_server.port) as connection:
-        assert connection.ask(signer.request("PUT", f"/{BUCKET}")).status == 200
+        assert connection.exchange(signer.request("PUT", f"/{BUCKET}")).status == 200
     return lakebed_server.port
 
 
-def first_response(port: int, method: str, target: str, *, size: int = 8 << 20) -> Answer:
+def first_response(port: int, method: str, target: str, *, size: int = 8 << 20) -> RawResponse:
     """The first response to a request that waits for 100 Continue before it sends its body."""
     headers = {"host": f"127.0.0.1:{port}", "content-length": str(size), "expect": "100-continue"}
     with Connection(port) as connection:
-        return connection.ask(request_bytes(method, target, headers), is_head=method == "HEAD")
+        return connection.exchange(request_bytes(method, target, headers), is_head=method == "HEAD")
 
 
 def test_tables_contain_all_routes() -> None:
@@ -110,7 +110,7 @@ def test_token_endpoint_rejects_a_large_body_without_reading_it(port: int, path:
         "expect": "100-continue",
     }
     with Connection(port) as connection:
-        response = connection.ask(request_bytes("POST", path, headers))
+        response = connection.exchange(request_bytes("POST", path, headers))
     assert (response.status, b"body too large" in response.body) == (400, True)
 
 
@@ -122,7 +122,7 @@ def test_form_for_a_missing_bucket_is_not_read(port: int) -> None:
         "expect": "100-continue",
     }
     with Connection(port) as connection:
-        response = connection.ask(request_bytes("POST", f"/{MISSING}", headers))
+        response = connection.exchange(request_bytes("POST", f"/{MISSING}", headers))
     assert (response.status, response.code) == (404, "NoSuchBucket")
 
 
@@ -141,5 +141,5 @@ def test_form_for_a_missing_bucket_is_not_read(port: int) -> None:
 def test_malformed_body_of_an_anonymous_caller_gets_access_denied(port: int, method: str, target: str) -> None:
     headers = {"host": f"127.0.0.1:{port}", "content-length": "7"}
     with Connection(port) as connection:
-        response = connection.ask(request_bytes(method, target, headers, b"<<<\0\xff>>"))
+        response = connection.exchange(request_bytes(method, target, headers, b"<<<\0\xff>>"))
     assert (response.status, response.code) == (403, "AccessDenied")

@@ -19,7 +19,7 @@ from lakebed.net.hosts import AllowedHosts
 from lakebed.net.sync_client import threaded_http
 from tests.clients.boto import Keys
 from tests.clients.signing import EMPTY_SHA256, Signer
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, scripted_server
 
 LOCATION = "s3://lake/t/metadata/2.metadata.json"
 TABLE = {
@@ -45,11 +45,13 @@ def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -
     )
 
 
-def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:
-    def script(request: Asked) -> Answer:
+def answering(
+    config: dict[str, Any] | None = None, table: ScriptedResponse | None = None
+) -> Callable[[ScriptedRequest], ScriptedResponse]:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         if "/v1/config" in request.path:
-            return Answer(200, json.dumps(config or {}).encode())
-        return table or Answer(200, json.dumps(TABLE).encode())
+            return ScriptedResponse(200, json.dumps(config or {}).encode())
+        return table or ScriptedResponse(200, json.dumps(TABLE).encode())
 
     return script
 
@@ -61,17 +63,17 @@ async def test_table_is_requested_by_the_published_configuration() -> None:
     assert found.metadata_at == LOCATION
     assert found.uuid == "u"
     assert list(found.log) == ["s3://lake/t/metadata/1.metadata.json"]
-    assert [request.path for request in server.asked] == [
+    assert [request.path for request in server.requests] == [
         "/iceberg/v1/config?warehouse=s3%3A%2F%2Flake%2F",
         "/iceberg/v1/wh/1/namespaces/a.b/tables/t%20x?snapshots=refs",
     ]
-    assert all("authorization" not in request.headers for request in server.asked)
+    assert all("authorization" not in request.headers for request in server.requests)
 
 
 async def test_namespace_levels_are_joined_by_the_published_separator() -> None:
     with scripted_server(answering()) as server:
         await catalog_at(server.url).current()
-    assert [request.path for request in server.asked] == [
+    assert [request.path for request in server.requests] == [
         "/iceberg/v1/config",
         "/iceberg/v1/namespaces/a%1Fb/tables/t%20x?snapshots=refs",
     ]
@@ -81,7 +83,7 @@ async def test_bearer_token_is_sent() -> None:
     with scripted_server(answering()) as server:
         secrets = RemoteSecrets(token=Secret("t0k3n"))
         await catalog_at(server.url, secrets, auth=RemoteAuth(kind=AuthKind.BEARER)).current()
-    assert {request.headers["authorization"] for request in server.asked} == {"Bearer t0k3n"}
+    assert {request.headers["authorization"] for request in server.requests} == {"Bearer t0k3n"}
 
 
 async def test_requests_are_signed() -> None:
@@ -89,7 +91,7 @@ async def test_requests_are_signed() -> None:
     with scripted_server(answering()) as server:
         secrets = RemoteSecrets(secret_access_key=Secret("secret"), session_token=Secret("session"))
         await catalog_at(server.url, secrets, auth=auth).current()
-    for request in server.asked:
+    for request in server.requests:
         stamp = request.headers["x-amz-date"]
         signed = {"accept": request.headers["accept"]}
         signer = Signer(Keys("AKID", "secret", "session"), at=_moment(stamp))
@@ -100,34 +102,34 @@ async def test_requests_are_signed() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Answer(401), AccessDenied),
-        (Answer(403, b'{"error": {"type": "ForbiddenException", "message": "s3cret"}}'), AccessDenied),
-        (Answer(404, b'{"error": {"type": "NoSuchTableException"}}'), NotFound),
-        (Answer(429), Throttled),
-        (Answer(503), Unavailable),
-        (Answer(400), InvalidInput),
-        (Answer(302, headers={"location": "http://169.254.169.254/"}), InvalidInput),
-        (Answer(200, b"not json"), InvalidInput),
-        (Answer(200, b'{"metadata": {}}'), InvalidInput),
-        (Answer(200, b'{"metadata": 7, "metadata-location": "x"}'), InvalidInput),
-        (Answer(200, b"{}", claimed_length=100), Unavailable),
+        (ScriptedResponse(401), AccessDenied),
+        (ScriptedResponse(403, b'{"error": {"type": "ForbiddenException", "message": "s3cret"}}'), AccessDenied),
+        (ScriptedResponse(404, b'{"error": {"type": "NoSuchTableException"}}'), NotFound),
+        (ScriptedResponse(429), Throttled),
+        (ScriptedResponse(503), Unavailable),
+        (ScriptedResponse(400), InvalidInput),
+        (ScriptedResponse(302, headers={"location": "http://169.254.169.254/"}), InvalidInput),
+        (ScriptedResponse(200, b"not json"), InvalidInput),
+        (ScriptedResponse(200, b'{"metadata": {}}'), InvalidInput),
+        (ScriptedResponse(200, b'{"metadata": 7, "metadata-location": "x"}'), InvalidInput),
+        (ScriptedResponse(200, b"{}", claimed_length=100), Unavailable),
     ],
 )
-async def test_errors_are_reported_by_type_only(answer: Answer, error: type[LakebedError]) -> None:
+async def test_errors_are_reported_by_type_only(answer: ScriptedResponse, error: type[LakebedError]) -> None:
     with scripted_server(answering(table=answer)) as server:
         with pytest.raises(error) as refused:
             await catalog_at(server.url).current()
         assert "s3cret" not in str(refused.value)
-    assert all("169.254" not in request.path for request in server.asked)
+    assert all("169.254" not in request.path for request in server.requests)
 
 
 async def test_failed_request_is_retried_once() -> None:
-    failures = iter([Answer(503)])
+    failures = iter([ScriptedResponse(503)])
 
-    def script(request: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         if "/tables/" in request.path:
-            return next(failures, Answer(200, json.dumps(TABLE).encode()))
-        return Answer(200, b"{}")
+            return next(failures, ScriptedResponse(200, json.dumps(TABLE).encode()))
+        return ScriptedResponse(200, b"{}")
 
     with scripted_server(script) as server:
         assert (await catalog_at(server.url).current()).metadata_at == LOCATION
@@ -142,7 +144,7 @@ async def test_unreachable_catalog_is_unavailable() -> None:
 
 async def test_large_metadata_is_read_completely() -> None:
     padded = {**TABLE, "padding": "x" * (2 * 1024 * 1024)}
-    with scripted_server(answering(table=Answer(200, json.dumps(padded).encode()))) as server:
+    with scripted_server(answering(table=ScriptedResponse(200, json.dumps(padded).encode()))) as server:
         assert (await catalog_at(server.url).current()).metadata_at == LOCATION
 
 

@@ -14,7 +14,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import ExternalCatalogError
 from lakebed.core.secrets import Secret
 from lakebed.net.sync_client import threaded_http
-from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.fixtures.scripted_http import ScriptedRequest, ScriptedResponse, ScriptedServer, scripted_server
 from tests.storage.credentials.fakes import machine
 
 ADDRESS = RemoteAddress("https://far.example")
@@ -42,10 +42,10 @@ def by_role(sts: ScriptedServer, clock: ManualClock) -> Authentication:
 async def test_role_is_assumed_with_the_servers_credentials_and_renewed_when_rejected() -> None:
     given = 0
 
-    def script(request: Asked) -> Answer:
+    def script(request: ScriptedRequest) -> ScriptedResponse:
         nonlocal given
         given += 1
-        return Answer(200, ASSUMED.replace("{n}", str(given)).encode())
+        return ScriptedResponse(200, ASSUMED.replace("{n}", str(given)).encode())
 
     with scripted_server(script) as sts:
         signing = by_role(sts, ManualClock())
@@ -58,16 +58,16 @@ async def test_role_is_assumed_with_the_servers_credentials_and_renewed_when_rej
         # A late rejection of earlier credentials does not renew the present ones.
         assert signing.renew(first)
         assert "Credential=ASSUMED2/" in (await signing.headers(REQUEST))["authorization"]
-    form = parse_qs(sts.asked[0].body.decode())
+    form = parse_qs(sts.requests[0].body.decode())
     assert form["RoleArn"] == [ROLE.role_arn]
     assert form["ExternalId"] == ["e-1"]
     assert form["Policy"] == [ROLE.session_policy]
-    assert "Credential=OWN/" in sts.asked[0].headers["authorization"]
+    assert "Credential=OWN/" in sts.requests[0].headers["authorization"]
 
 
 async def test_role_that_may_not_be_assumed_is_a_fault_of_the_connection() -> None:
     refused = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>s3cret</Message></Error></ErrorResponse>"
-    with scripted_server(lambda _: Answer(403, refused)) as sts, pytest.raises(ExternalCatalogError) as fault:
+    with scripted_server(lambda _: ScriptedResponse(403, refused)) as sts, pytest.raises(ExternalCatalogError) as fault:
         await by_role(sts, ManualClock()).headers(REQUEST)
     assert "s3cret" not in str(fault.value)
 

@@ -25,9 +25,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 signer.request("PUT", f"/{BUCKET}/{KEPT}", None, b"kept bytes"),
                 signer.request("PUT", f"/{VERSIONED}/{KEPT}", None, b"kept bytes"),
             ):
-                response = connection.ask(request)
+                response = connection.exchange(request)
                 assert response.status == 200, response
-            created = connection.ask(signer.request("POST", f"/{BUCKET}/upload?uploads"))
+            created = connection.exchange(signer.request("POST", f"/{BUCKET}/upload?uploads"))
         upload = ElementTree.fromstring(created.body).findtext("{http://s3.amazonaws.com/doc/2006-03-01/}UploadId")
         assert upload is not None
         yield Site(server, signer, upload)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.fixtures.raw_http import Answer, Connection, Signer
+from tests.fixtures.raw_http import Connection, RawResponse, Signer
 from tests.fixtures.server import RunningServer
 
 BUCKET: Final = "bad-input"
@@ -32,9 +32,9 @@ class Site:
     def connect(self) -> Connection:
         return Connection(self.server.port)
 
-    def send(self, request: bytes, *, is_head: bool = False) -> Answer:
+    def send(self, request: bytes, *, is_head: bool = False) -> RawResponse:
         with self.connect() as connection:
-            return connection.ask(request, is_head=is_head)
+            return connection.exchange(request, is_head=is_head)
 
     def signed(
         self, method: str, target: str, extra: Mapping[str, str] | None = None, body: bytes = b"", **how: str
@@ -70,7 +70,7 @@ class Site:
         return tuple(seen)
 
 
-def assert_error(response: Answer, status: int, code: str) -> None:
+def assert_error(response: RawResponse, status: int, code: str) -> None:
     """Check an error document, and that it has the request id of the headers."""
     assert (response.status, response.code) == (status, code), response
     assert response.headers["content-type"] == "application/xml"

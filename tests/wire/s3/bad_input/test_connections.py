@@ -43,7 +43,7 @@ def test_pipelined_requests_get_responses_in_order(site: Site) -> None:
             assert connection.receive().body == b"kept bytes"
             assert connection.receive().etag == hashlib.md5(b"x" * number * 5000).hexdigest()
         for number in range(20):
-            assert connection.ask(site.signed("DELETE", f"/{BUCKET}/ahead-{number}")).status == 204
+            assert connection.exchange(site.signed("DELETE", f"/{BUCKET}/ahead-{number}")).status == 204
 
 
 def test_rejected_request_gets_no_100_continue(site: Site) -> None:
@@ -70,8 +70,8 @@ def test_valid_request_gets_100_continue(site: Site) -> None:
         assert connection.receive().status == 100
         connection.send(BODY)
         assert connection.receive().status == 200
-        assert connection.ask(site.signed("GET", f"/{BUCKET}/continued")).body == BODY
-        assert connection.ask(site.signed("DELETE", f"/{BUCKET}/continued")).status == 204
+        assert connection.exchange(site.signed("GET", f"/{BUCKET}/continued")).body == BODY
+        assert connection.exchange(site.signed("DELETE", f"/{BUCKET}/continued")).status == 204
 
 
 @pytest.mark.parametrize("size", [10, 20_000])
@@ -82,7 +82,7 @@ def test_connection_stays_open_after_a_rejected_request_with_a_small_body(site: 
         connection.send(request_bytes("PUT", f"/{BUCKET}/new", headers))
         assert_error(connection.receive(), 403, "SignatureDoesNotMatch")
         connection.send(b"x" * size)
-        assert connection.ask(site.signed("GET", f"/{BUCKET}/{KEPT}")).body == b"kept bytes"
+        assert connection.exchange(site.signed("GET", f"/{BUCKET}/{KEPT}")).body == b"kept bytes"
 
 
 def test_response_arrives_although_a_large_body_is_unread(site: Site) -> None:

@@ -58,7 +58,7 @@ def test_malformed_document_is_rejected_and_changes_nothing(site: Site, document
     with site.connect() as connection:
         for make in MALFORMED.values():
             body = make(document.partition("-")[0])
-            response = connection.ask(site.signed(method, target, None, body))
+            response = connection.exchange(site.signed(method, target, None, body))
             assert_error(response, 400, "MalformedXML")
 
 

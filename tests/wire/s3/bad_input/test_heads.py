@@ -97,7 +97,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 )
 def test_malformed_head_is_rejected_and_the_connection_closes(site: Site, case: Case) -> None:
     with site.connect() as connection:
-        response = connection.ask(case.make(site))
+        response = connection.exchange(case.make(site))
         assert_error(response, case.status, case.code)
         assert response.headers["connection"] == "close"
         assert connection.is_ended()
@@ -197,7 +197,7 @@ def test_empty_lines_before_a_request_are_ignored(site: Site, blank: bytes) -> N
 
 def test_http_1_0_does_not_require_a_host_header(site: Site) -> None:
     with site.connect() as connection:
-        assert_error(connection.ask(b"GET / HTTP/1.0\r\n\r\n"), 403, "AccessDenied")
+        assert_error(connection.exchange(b"GET / HTTP/1.0\r\n\r\n"), 403, "AccessDenied")
         assert connection.is_ended()
 
 
@@ -215,6 +215,6 @@ def test_upgrade_is_ignored(site: Site) -> None:
     offer = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAMAAABkAAQAAP__"}
     headers = site.signer.headers("PUT", f"/{BUCKET}/{KEPT}", None, b"kept bytes") | offer
     with site.connect() as connection:
-        assert connection.ask(request_bytes("PUT", f"/{BUCKET}/{KEPT}", headers, b"kept bytes")).status == 200
+        assert connection.exchange(request_bytes("PUT", f"/{BUCKET}/{KEPT}", headers, b"kept bytes")).status == 200
         headers = site.signer.headers("GET", f"/{BUCKET}/{KEPT}") | offer
-        assert connection.ask(request_bytes("GET", f"/{BUCKET}/{KEPT}", headers)).body == b"kept bytes"
+        assert connection.exchange(request_bytes("GET", f"/{BUCKET}/{KEPT}", headers)).body == b"kept bytes"

@@ -94,15 +94,15 @@ def test_keys_that_look_like_paths_are_only_names(site: Site, name: str) -> None
     raw = quote(name.replace("?", "%3F"), safe="/%+.~")
     key = unquote(raw)
     with site.connect() as connection:
-        assert connection.ask(site.put(key=raw)).status == 200
-        assert connection.ask(site.signed("GET", f"/{BUCKET}/{raw}")).body == BODY
-        listed = connection.ask(site.signed("GET", f"/{BUCKET}?list-type=2&encoding-type=url"))
+        assert connection.exchange(site.put(key=raw)).status == 200
+        assert connection.exchange(site.signed("GET", f"/{BUCKET}/{raw}")).body == BODY
+        listed = connection.exchange(site.signed("GET", f"/{BUCKET}?list-type=2&encoding-type=url"))
         keys = [
             unquote(found.text or "") for found in ElementTree.fromstring(listed.body).iter() if _ends(found, "Key")
         ]
         assert sorted(keys) == sorted([key, KEPT])
-        assert connection.ask(site.signed("DELETE", f"/{BUCKET}/{raw}")).status == 204
-        assert connection.ask(site.signed("GET", f"/{BUCKET}/{raw}")).status == 404
+        assert connection.exchange(site.signed("DELETE", f"/{BUCKET}/{raw}")).status == 204
+        assert connection.exchange(site.signed("GET", f"/{BUCKET}/{raw}")).status == 404
     outside = site.server.data.parent
     assert {path.name for path in outside.iterdir()} == {site.server.data.name, site.server.log.name}
 

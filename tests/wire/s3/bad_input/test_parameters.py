@@ -143,6 +143,6 @@ def test_invalid_session_duration_is_rejected(site: Site, duration: str) -> None
 @pytest.mark.usefixtures("unchanged")
 def test_rejected_head_request_has_no_body(site: Site) -> None:
     with site.connect() as connection:
-        response = connection.ask(site.signed("HEAD", f"/{BUCKET}/absent"), is_head=True)
+        response = connection.exchange(site.signed("HEAD", f"/{BUCKET}/absent"), is_head=True)
         assert (response.status, response.request_id != "") == (404, True)
-        assert connection.ask(site.signed("GET", f"/{BUCKET}/{KEPT}")).body == b"kept bytes"
+        assert connection.exchange(site.signed("GET", f"/{BUCKET}/{KEPT}")).body == b"kept bytes"

@@ -204,8 +204,8 @@ def test_presigned_url_is_rejected_after_its_expiry(site: Site) -> None:
     target = site.signer.shifted(timedelta(seconds=-58)).presign("GET", f"/{BUCKET}/{KEPT}", 60)
     request = request_bytes("GET", target, {"host": site.signer.host})
     with site.connect() as connection:
-        assert connection.ask(request).body == b"kept bytes"
-        while (response := connection.ask(request)).status == 200:
+        assert connection.exchange(request).body == b"kept bytes"
+        while (response := connection.exchange(request)).status == 200:
             assert response.body == b"kept bytes"
     assert_error(response, 403, "AccessDenied")
     assert b"Request has expired" in response.body
