@@ -1,9 +1,9 @@
-"""A compaction service outside of the server: it finds tables, pulls the policies that hold for them, and compacts.
+"""An external compaction service: finds tables, reads the policies that apply to them, and compacts.
 
     LAKEBED_CLIENT_ID=… LAKEBED_CLIENT_SECRET=… python service.py http://127.0.0.1:9000 lake
 
-It knows a client id, its secret and the public wires: OAuth2 for tokens, Iceberg REST for tables, `applicable-policies`
-for what is to be done, `/lakebed/v1/events` for when to look again. Spark has the same credential and no keys.
+It needs a client id and secret, and uses public APIs: OAuth2 for tokens, Iceberg REST for tables, `applicable-policies`
+for policies, `/lakebed/v1/events` for changes. Spark has the same credential and no access keys.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ class Table(NamedTuple):
 
 
 class Catalog:
-    """One catalog of a server, for who has a client id and its secret."""
+    """A client of one catalog, with a client id and secret."""
 
     def __init__(self, endpoint: str, name: str, client_id: str, secret: str) -> None:
         self.endpoint, self.name, self.client_id, self.secret = endpoint, name, client_id, secret
         self._token, self._renew_at = "", 0.0
 
     def tables(self, parent: tuple[str, ...] = ()) -> Iterator[Table]:
-        """All that the credential may see."""
-        place = f"/iceberg/v1/{self.name}/namespaces"
-        for levels in self.get(place, {"parent": "\x1f".join(parent)} if parent else {}).get("namespaces", []):
-            for one in self.get(self._path(tuple(levels))).get("identifiers", []):
-                yield Table(tuple(one["namespace"]), one["name"])
+        """All tables that the principal may list, at every level."""
+        path = f"/iceberg/v1/{self.name}/namespaces"
+        for levels in self.get(path, {"parent": "\x1f".join(parent)} if parent else {}).get("namespaces", []):
+            for identifier in self.get(self._path(tuple(levels))).get("identifiers", []):
+                yield Table(tuple(identifier["namespace"]), identifier["name"])
             yield from self.tables(tuple(levels))
 
     def snapshot(self, table: Table) -> Any:
-        """The current one; None or -1 for a table that is empty, gone, or not for us."""
+        """The current snapshot id; None or -1 for a table that is empty, dropped or not permitted."""
         loaded = self.get(f"{self._path(table.namespace)}/{quote(table.name, safe='')}", {"snapshots": "refs"})
         return loaded.get("metadata", {}).get("current-snapshot-id")
 
     def policy(self, table: Table) -> Any:
-        """The compaction policy that holds for a table; None if there is none."""
-        asked = {"namespace": "\x1f".join(table.namespace), "target-name": table.name, "policyType": KIND}
-        return (self.get(f"/polaris/v1/{self.name}/applicable-policies", asked).get("applicable-policies") or [None])[0]
+        """The compaction policy that applies to a table; None if there is none."""
+        query = {"namespace": "\x1f".join(table.namespace), "target-name": table.name, "policyType": KIND}
+        return (self.get(f"/polaris/v1/{self.name}/applicable-policies", query).get("applicable-policies") or [None])[0]
 
     def events(self, **query: object) -> Any:
-        """What happened to tables and policies, in order."""
+        """A page of events of tables and policies, in order."""
         page = self.get("/lakebed/v1/events", {"kind": "Table*,CatalogPolicy*", **query})
-        return page or sys.exit("the service may not read events: give it a policy that allows lakebed:ReadEvents")
+        return page or sys.exit("permission to read events denied: add a user policy that allows lakebed:ReadEvents")
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
-        """What is there, asked for with a token that is good; nothing of what is gone meanwhile, or not for us."""
+        """The document at a path, with a valid token; empty if it does not exist or is not permitted."""
         if time.monotonic() >= self._renew_at:
             form = {"grant_type": "client_credentials", "client_id": self.client_id, "client_secret": self.secret}
-            granted = _fetch(f"{self.endpoint}/iceberg/v1/oauth/tokens", urlencode(form).encode())
-            self._token, self._renew_at = granted["access_token"], time.monotonic() + granted["expires_in"] * 0.8
+            token = _fetch(f"{self.endpoint}/iceberg/v1/oauth/tokens", urlencode(form).encode())
+            self._token, self._renew_at = token["access_token"], time.monotonic() + token["expires_in"] * 0.8
         url = f"{self.endpoint}{path}?{urlencode(query or {})}"
         try:
             return _fetch(url, Authorization=f"Bearer {self._token}")
@@ -75,8 +75,8 @@ class Catalog:
 
 
 def _fetch(url: str, body: bytes | None = None, **headers: str) -> Any:
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as response:
+        return json.load(response)
 
 
 class Service:
@@ -84,40 +84,40 @@ class Service:
 
     def __init__(self, catalog: Catalog, compact: Callable[[Table, Mapping[str, str]], None]) -> None:
         self._catalog, self._compact = catalog, compact
-        self._seen: dict[Table, tuple[object, object]] = {}  # the policy as it was, the snapshot that was left
+        self._seen: dict[Table, tuple[object, object]] = {}  # policy and snapshot after the last check
 
     def consider(self, table: Table) -> bool:
-        """Compact a table if its policy or its data are others than at the last look; whether it was done."""
+        """Compact a table if its policy or snapshot has changed since the last check; return whether it did."""
         policy = self._catalog.policy(table)
-        # Not the version alone: another policy may have been attached, or the same with other parameters.
-        made_of = policy and [policy.get(part) for part in ("namespace", "name", "version", "parameters")]
+        # Not only the version: another policy may be attached, or the same with other parameters.
+        identity = policy and [policy.get(part) for part in ("namespace", "name", "version", "parameters")]
         snapshot = self._catalog.snapshot(table)
-        if self._seen.get(table) == (made_of, snapshot):
+        if self._seen.get(table) == (identity, snapshot):
             return False
         content: dict[str, Any] = json.loads(policy["content"]) if policy else {"enable": False}
-        if is_wanted := bool(content["enable"]) and snapshot not in (None, -1):
+        if is_enabled := bool(content["enable"]) and snapshot not in (None, -1):
             config = {**content.get("config", {}), **(policy.get("parameters") or {})}
             self._compact(table, {key.replace("_", "-"): str(config[key]) for key in OPTIONS if key in config})
             snapshot = self._catalog.snapshot(table)
-        self._seen[table] = (made_of, snapshot)
-        return is_wanted
+        self._seen[table] = (identity, snapshot)
+        return is_enabled
 
     def sweep(self) -> list[Table]:
-        """Look at every table; those that were compacted."""
+        """Check every table; return the compacted ones."""
         return [table for table in self._catalog.tables() if self.consider(table)]
 
     def react(self, after: int, wait_seconds: int = 20) -> tuple[int, list[Table]]:
-        """Wait for news and look at what they are about; where to go on, and what was compacted."""
+        """Wait for events and check their tables; return the next position and the compacted tables."""
         page = self._catalog.events(**{"after": after, "wait-seconds": wait_seconds})
-        about = [one for one in page["events"] if one["payload"].get("warehouse") == self._catalog.name]
-        if any(one["kind"].startswith("CatalogPolicy") for one in about):
+        events = [event for event in page["events"] if event["payload"].get("warehouse") == self._catalog.name]
+        if any(event["kind"].startswith("CatalogPolicy") for event in events):
             return page["next-after"], self.sweep()
-        touched = dict.fromkeys(Table(tuple(one["payload"]["namespace"]), one["payload"]["name"]) for one in about)
-        return page["next-after"], [table for table in touched if self.consider(table)]
+        changed = dict.fromkeys(Table(tuple(e["payload"]["namespace"]), e["payload"]["name"]) for e in events)
+        return page["next-after"], [table for table in changed if self.consider(table)]
 
 
 def spark_compaction(catalog: Catalog, spark: Any) -> Callable[[Table, Mapping[str, str]], None]:
-    """Compaction by Spark, which has Iceberg's runtime and the credential."""
+    """Compaction with Spark, which has Iceberg's runtime and the credential."""
     settings = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "rest",

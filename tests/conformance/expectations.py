@@ -1,4 +1,4 @@
-"""What is expected of the suite: which tests are run, in which family, and which failures are known."""
+"""Expectations of the suite: the tests to run, their families, and known failures."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ class Kind(StrEnum):
     """Why a test fails."""
 
     S3 = "s3"
-    """It asks for something else than S3's documentation says."""
+    """The test contradicts S3's documentation."""
 
     UNSURE = "unsure"
-    """It reads S3 differently, and no documentation was found that settles it. Counted against us."""
+    """The test interprets S3 differently; no documentation decides it. Counts as a failure."""
 
     CHOICE = "choice"
-    """Lakebed does otherwise on purpose."""
+    """Lakebed differs on purpose."""
 
     GAP = "gap"
-    """Lakebed does not have it."""
+    """Lakebed does not support it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """A failure that is expected."""
+    """An expected failure."""
 
     kind: Kind
     reason: str
 
 
 class UnknownTest(Exception):
-    """The suite has a test that nobody has placed."""
+    """A test of the suite matches no family and no exclusion."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Group:
     label: str
     pattern: re.Pattern[str]
 
@@ -51,8 +51,8 @@ class Expectations:
     """The families, the exclusions and the known failures."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:  # Any: TOML's values
-        self._excluded = [_place(item["reason"], item["names"]) for item in document["excluded"]]
-        self._families = [_place(item["name"], item["names"]) for item in document["family"]]
+        self._excluded = [_group(item["reason"], item["names"]) for item in document["excluded"]]
+        self._families = [_group(item["name"], item["names"]) for item in document["family"]]
         self.failures: dict[str, KnownFailure] = {}
         for item in document["failure"]:
             for name in item["names"]:
@@ -62,7 +62,7 @@ class Expectations:
 
     @property
     def families(self) -> list[str]:
-        """Their names, in order."""
+        """The names of the families, in order."""
         return [family.label for family in self._families]
 
     def exclusion(self, name: str) -> str | None:
@@ -73,28 +73,28 @@ class Expectations:
         """The family of a test that is run. Raises UnknownTest."""
         found = _find(self._families, name)
         if found is None:
-            raise UnknownTest(f"place this test in {PATH.name}: {name}")
+            raise UnknownTest(f"test without a family in {PATH.name}: {name}")
         return found
 
     def chosen(self, names: Iterable[str]) -> list[str]:
-        """Those of the suite's tests that are run. Raises UnknownTest, and ValueError for known failures of no test."""
+        """The tests to run. Raises UnknownTest, and ValueError for known failures of tests that do not exist."""
         chosen = [name for name in names if self.exclusion(name) is None]
         for name in chosen:
             self.family(name)
         stale = self.failures.keys() - set(chosen)
         if stale:
-            raise ValueError(f"known failures that are not run: {', '.join(sorted(stale))}")
+            raise ValueError(f"known failures of tests that are not run: {', '.join(sorted(stale))}")
         return chosen
 
 
 def load() -> Expectations:
-    """Read them from beside this module."""
+    """Read the expectations beside this module."""
     return Expectations(tomllib.loads(PATH.read_text()))
 
 
-def _place(label: str, names: Iterable[str]) -> _Place:
-    return _Place(label, re.compile("|".join(f"(?:{name})" for name in names)))
+def _group(label: str, names: Iterable[str]) -> _Group:
+    return _Group(label, re.compile("|".join(f"(?:{name})" for name in names)))
 
 
-def _find(places: Iterable[_Place], name: str) -> str | None:
-    return next((place.label for place in places if place.pattern.fullmatch(name)), None)
+def _find(groups: Iterable[_Group], name: str) -> str | None:
+    return next((group.label for group in groups if group.pattern.fullmatch(name)), None)

@@ -1,7 +1,7 @@
-"""Lanes: servers side by side, each taking one test of the suite at a time, and thrown away when a test leaves traces.
+"""Lanes: parallel servers that each run one test of the suite at a time, and are replaced when a test leaves buckets.
 
-Tests make buckets by fixed names and count what a listing shows. So two of them never share a server at one time, and
-what a test left behind when it failed half-way is never seen by the next.
+Tests create buckets with fixed names and count listed objects. So concurrent tests never share a server, and leftovers
+of a failed test never affect the next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Lane:
         self._client: Any = None  # Any: botocore's clients are untyped
 
     def run(self, name: str) -> Run:
-        """Run a test on a server that holds no bucket."""
+        """Run a test on a server without buckets."""
         server = self._server or self._start()
         run = self._suite.run(
             name, server.endpoint, server.access_key, server.secret_key, timeout_seconds=TIMEOUT_SECONDS
@@ -42,7 +42,7 @@ class Lane:
         return run
 
     def close(self) -> None:
-        """End the server."""
+        """Kill the server."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -79,7 +79,7 @@ def run_all(suite: Suite, names: Iterable[str], folder: Path, *, lanes: int = 2)
         except queue.Empty:
             return
         except BaseException as fault:
-            faults.append(fault)  # for the caller: nobody looks at what ends a thread
+            faults.append(fault)  # raised in the caller: a thread's exception is lost
         finally:
             lane.close()
 

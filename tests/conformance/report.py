@@ -1,4 +1,4 @@
-"""What became of a run: by family for the terminal, and as a page for readers."""
+"""The results of a run: counts by family for the terminal, and a page of the documentation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.fixtures.versitygw import VERSION, Run
 from .expectations import Expectations, Kind, KnownFailure
 
 TITLES: Final = {
-    Kind.GAP: "What Lakebed lacks",
-    Kind.CHOICE: "What Lakebed does otherwise on purpose",
-    Kind.UNSURE: "Where the suite and Lakebed read S3 differently, and nothing settles it",
-    Kind.S3: "Where the suite asks for something else than S3's documentation says",
+    Kind.GAP: "What Lakebed does not support",
+    Kind.CHOICE: "Where Lakebed differs on purpose",
+    Kind.UNSURE: "Where the suite and Lakebed interpret S3 differently, without documentation that decides it",
+    Kind.S3: "Where the suite contradicts S3's documentation",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyCount:
-    """How one family did."""
+    """The results of one family."""
 
     name: str
     passed: int
     failed: int
     not_s3: int
-    """Of the failed, those that ask for something else than S3's documentation says."""
+    """Failed tests that contradict S3's documentation."""
 
     @property
     def run(self) -> int:
@@ -37,7 +37,7 @@ class FamilyCount:
 
 
 def count_families(expectations: Expectations, runs: Iterable[Run]) -> list[FamilyCount]:
-    """The families that had a test in this run, in their order."""
+    """The families with a test in this run, in order."""
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     not_s3: Counter[str] = Counter()
@@ -55,51 +55,51 @@ def count_families(expectations: Expectations, runs: Iterable[Run]) -> list[Fami
 
 
 def total(counts: Iterable[FamilyCount]) -> FamilyCount:
-    """All families together."""
-    made = list(counts)
+    """The sum of all families."""
+    all_counts = list(counts)
     return FamilyCount(
         "all",
-        sum(count.passed for count in made),
-        sum(count.failed for count in made),
-        sum(count.not_s3 for count in made),
+        sum(count.passed for count in all_counts),
+        sum(count.failed for count in all_counts),
+        sum(count.not_s3 for count in all_counts),
     )
 
 
 def table(counts: Sequence[FamilyCount], excluded: int) -> str:
-    """For the terminal."""
+    """Format the counts for the terminal."""
     lines = [f"{'family':36} {'run':>5} {'passed':>7} {'failed':>7}"]
     lines += [f"{count.name:36} {count.run:5} {count.passed:7} {count.failed:7}" for count in (*counts, total(counts))]
     return "\n".join([*lines, f"{'excluded':36} {excluded:5}"])
 
 
 def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) -> str:
-    """For readers: counts by family, each failure with its reason, and what was not run and why."""
+    """Format the page: counts by family, each failure with its reason, and excluded tests."""
     counts = count_families(expectations, runs)
-    everything = total(counts)
-    asked = everything.run - everything.not_s3
+    summary = total(counts)
+    relevant = summary.run - summary.not_s3
     excluded = Counter(filter(None, map(expectations.exclusion, names)))
     lines = [
         "# S3 conformance",
         "",
-        f"The integration tests of [versitygw](https://github.com/versity/versitygw) {VERSION}, run by name against a",
-        "Lakebed server. `pytest -m heavy tests/conformance` runs them again and writes this page; it fails when a",
-        "test fails that is not listed here, and when one passes that is.",
+        f"The integration tests of [versitygw](https://github.com/versity/versitygw) {VERSION}, run against a",
+        "Lakebed server. `pytest -m heavy tests/conformance` runs them and writes this page. It fails if a test fails",
+        "that is not listed here, or if a listed one passes.",
         "",
-        f"Of {everything.run} tests, {everything.passed} pass: {everything.passed / everything.run:.1%}. Without the"
-        f" {everything.not_s3} that contradict S3's documentation it is {everything.passed / asked:.1%} of {asked}.",
-        "The suite was not run against AWS: what S3 does is taken from documentation, its wording of errors from the",
-        "suite.",
+        f"Of {summary.run} tests, {summary.passed} pass: {summary.passed / summary.run:.1%}. Without the"
+        f" {summary.not_s3} that contradict S3's documentation it is {summary.passed / relevant:.1%} of {relevant}.",
+        "The suite was not run against AWS: the behaviour of S3 is taken from its documentation, the wording of errors",
+        "from the suite.",
         "",
-        "| family | run | passed | failed | of these, not S3's |",
+        "| family | run | passed | failed | of these, contradict S3 |",
         "|---|--:|--:|--:|--:|",
         *(f"| {c.name} | {c.run} | {c.passed} | {c.failed} | {c.not_s3} |" for c in counts),
-        f"| **all** | {everything.run} | {everything.passed} | {everything.failed} | {everything.not_s3} |",
+        f"| **all** | {summary.run} | {summary.passed} | {summary.failed} | {summary.not_s3} |",
     ]
     failed = {run.name for run in runs if not run.passed}
     for kind, title in TITLES.items():
         known = [(name, expectations.failures[name]) for name in sorted(failed & expectations.failures.keys())]
         lines += _section(title, [(name, why) for name, why in known if why.kind is kind])
-    lines += ["", "## What is not run", "", "| tests | reason |", "|--:|---|"]
+    lines += ["", "## Excluded tests", "", "| tests | reason |", "|--:|---|"]
     lines += [f"| {number} | {reason} |" for reason, number in excluded.most_common()]
     return "\n".join([*lines, "", *catalog_section(), ""])
 

@@ -17,7 +17,7 @@ DOCUMENT = {
 RUNS = [Run("Put_a", True, "", 0.1), Run("Put_b", False, "FAIL", 0.1), Run("Get_a", False, "FAIL", 0.1)]
 
 
-def test_first_family_that_matches_the_whole_name_has_the_test() -> None:
+def test_first_family_that_matches_the_whole_name_contains_the_test() -> None:
     expectations = Expectations(DOCUMENT)
     assert expectations.family("Put_a") == "put"
     assert expectations.family("Puta") == "rest"
@@ -25,22 +25,22 @@ def test_first_family_that_matches_the_whole_name_has_the_test() -> None:
     assert expectations.exclusion("NoIam_a") is None
 
 
-def test_test_that_nobody_has_placed_is_told() -> None:
+def test_test_without_a_family_is_reported() -> None:
     with pytest.raises(UnknownTest, match="Head_a"):
         Expectations(DOCUMENT).chosen(["Put_b", "Head_a"])
 
 
-def test_known_failure_of_a_test_that_is_gone_is_told() -> None:
+def test_known_failure_of_a_missing_test_is_reported() -> None:
     with pytest.raises(ValueError, match="Put_b"):
         Expectations(DOCUMENT).chosen(["Put_a"])
 
 
-def test_failure_listed_twice_is_told() -> None:
+def test_failure_listed_twice_is_rejected() -> None:
     with pytest.raises(ValueError, match="twice"):
         Expectations({**DOCUMENT, "failure": DOCUMENT["failure"] * 2})
 
 
-def test_counts_are_by_family_and_all_together() -> None:
+def test_counts_are_by_family_and_in_total() -> None:
     counts = count_families(Expectations(DOCUMENT), RUNS)
     assert [(count.name, count.passed, count.failed, count.not_s3) for count in counts] == [
         ("put", 1, 1, 1),
@@ -57,11 +57,11 @@ def test_page_gives_each_known_failure_its_reason() -> None:
     assert "| 1 | elsewhere |" in written
 
 
-def test_page_in_the_docs_says_how_the_catalog_does() -> None:
+def test_documented_page_has_the_section_of_the_catalog() -> None:
     assert PAGE.read_text().endswith("\n".join(["", *catalog_section(), ""]))
 
 
-def test_expectations_kept_here_can_be_read() -> None:
+def test_stored_expectations_are_valid() -> None:
     expectations = load()
     assert len(expectations.families) == len(set(expectations.families))
     for name, known in expectations.failures.items():

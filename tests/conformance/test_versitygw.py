@@ -1,4 +1,4 @@
-"""Lakebed against the S3 integration tests of versitygw: all of them (heavy), and a few of each family."""
+"""Runs versitygw's S3 integration tests against Lakebed: all of them (heavy), or a sample of each family."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .report import count_families, page, table
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 SAMPLE = 60
 SEED = 20261115
-"""Which tests are in the sample. Fixed, so that a failure can be seen again."""
+"""Selects the sample; fixed, so that failures are reproducible."""
 
 SLOW = frozenset({"GetObject_large_object"})
 
 
 def surprises(expectations: Expectations, runs: Iterable[Run]) -> list[str]:
-    """What was not expected of a run."""
+    """Unexpected results of a run."""
     found = []
     for run in runs:
         known = expectations.failures.get(run.name)
         if run.passed and known is not None:
-            found.append(f"{run.name} passes now; take it off the list of known failures ({known.reason})")
+            found.append(f"{run.name} passes now; remove it from the known failures ({known.reason})")
         elif not run.passed and known is None:
             found.append(f"{run.name} fails:\n{run.output[-2000:]}")
     return found
 
 
 def sample(expectations: Expectations, chosen: list[str]) -> list[str]:
-    """Some of each family, more of the larger ones, among those that pass."""
+    """Some passing tests of each family, more of larger ones."""
     passing = [name for name in chosen if name not in expectations.failures and name not in SLOW]
     picked: list[str] = []
     by_family = sorted(passing, key=lambda name: (expectations.family(name), name))
@@ -59,7 +59,9 @@ def test_sample_of_each_family_passes(versitygw: Suite, tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.integration
-def test_whole_suite_does_as_expected(versitygw: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_suite_has_the_expected_results(
+    versitygw: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     expectations = load()
     names = versitygw.names()
     chosen = expectations.chosen(names)
