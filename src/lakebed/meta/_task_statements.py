@@ -38,8 +38,6 @@ WHERE id = ? AND state = 'ready' AND attempts = 0
 WITHDRAW = "DELETE FROM tasks WHERE id = ? AND state = 'ready'"
 OPEN_WITH = f"SELECT {COLUMNS} FROM tasks WHERE kind IN (%s) AND dedupe IN (%s) AND dedupe IS NOT NULL AND {OPEN}"
 LIST = f"SELECT {COLUMNS} FROM tasks WHERE kind IN (%s) AND state IN (%s) AND id > ? ORDER BY id LIMIT ?"
-INSPECT = f"SELECT {COLUMNS} FROM tasks WHERE state = ? AND id > ? ORDER BY id LIMIT ?"
-INSPECT_KIND = f"SELECT {COLUMNS} FROM tasks WHERE state = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 FORGET = """
 DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE state IN ('done', 'dead') AND changed_ms < ? LIMIT ?)
 """

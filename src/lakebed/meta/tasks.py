@@ -265,16 +265,6 @@ class TaskQueue:
             raise NotFound(f"no such task. id={task_id}")
         return _task(found)
 
-    async def inspect(
-        self, reader: Reader, state: TaskState, *, kind: str | None = None, after_id: int = 0, limit: int = 100
-    ) -> list[Task]:
-        """Tasks in a state, by id, for operators. Scans: not for hot paths."""
-        if kind is None:
-            rows = await reader.rows(statements.INSPECT, state.value, after_id, limit)
-        else:
-            rows = await reader.rows(statements.INSPECT_KIND, state.value, kind, after_id, limit)
-        return [_task(row) for row in rows]
-
     async def of_kinds(
         self,
         reader: Reader,
@@ -296,19 +286,11 @@ class TaskQueue:
             found += map(_task, await reader.rows(statement, *kinds, *batch))
         return found
 
-    async def redrive(self, task_id: int) -> None:
+    async def redrive(self, tx: Transaction, task_id: int) -> None:
         """Reset the attempts of a dead task, and make it ready. Raises NotFound if it is not dead.
 
         Raises AlreadyExists when a task with its dedupe key was enqueued since.
         """
-
-        async def work(tx: Transaction) -> None:
-            await self.redrive_within(tx, task_id)
-
-        await self._store.transact(work)
-
-    async def redrive_within(self, tx: Transaction, task_id: int) -> None:
-        """The same as a step of a transaction."""
         now_ms = self._clock.now_ms()
         if not await tx.run(statements.REDRIVE, now_ms, now_ms, task_id):
             raise NotFound(f"no such dead task. id={task_id}")

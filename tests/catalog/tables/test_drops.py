@@ -43,7 +43,7 @@ async def dropped_names(catalog: CatalogHarness) -> list[str]:
 
 
 async def purges_to_come(catalog: CatalogHarness) -> int:
-    return len(await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND))
+    return len(await catalog.tasks.of_kinds(catalog.store.meta, [PURGE_KIND], states=[TaskState.READY]))
 
 
 # -- at once ---------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ async def test_drop_without_undrop_window_is_immediate(catalog: CatalogHarness) 
 async def test_purge_task_commits_with_the_drop(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.data.path": "s3://lake/d"})
     await catalog.drop(purge=True)
-    [task] = await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND)
+    [task] = await catalog.tasks.of_kinds(catalog.store.meta, [PURGE_KIND], states=[TaskState.READY])
     purge = decode_purge(task.payload)
     assert (purge.catalog, purge.namespace, purge.name, purge.entry) == ("lake", ("ns",), "t", made.entry.id)
     assert (purge.prefixes, purge.metadata_at) == (("d/", "t/"), made.entry.metadata_at)

@@ -26,7 +26,7 @@ AS_ROOT = Mutation(ROOT)
 
 
 async def purge_tasks(catalog: CatalogHarness, state: TaskState = TaskState.READY) -> list[Task]:
-    return await catalog.tasks.inspect(catalog.store.meta, state, kind=PURGE_KIND)
+    return await catalog.tasks.of_kinds(catalog.store.meta, [PURGE_KIND], states=[state])
 
 
 async def outcome(catalog: CatalogHarness) -> PurgeOutcome:

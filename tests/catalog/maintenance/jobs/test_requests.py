@@ -207,14 +207,19 @@ async def test_compaction_is_planned_then_queued(job_catalog: JobCatalog) -> Non
     assert planned is not None
     assert (planned.status, planned.candidate_files) == (CompactionStatus.REWRITE_CANDIDATES, 3)
     assert planned.candidate_bytes == 3 * len(BODY)
-    assert await job_catalog.catalog.tasks.inspect(job_catalog.store.meta, TaskState.READY, kind=JobKind.COMPACT) == []
+    assert (
+        await job_catalog.catalog.tasks.of_kinds(job_catalog.store.meta, [JobKind.COMPACT], states=[TaskState.READY])
+        == []
+    )
     seen = []
     for _ in range(2):
         stored = await job_catalog.run(table, compaction=SMALL, commit_compaction=True)
         assert stored.findings.compaction is not None
         assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
         seen.append(stored.findings.compaction.task_id)
-    (task,) = await job_catalog.catalog.tasks.inspect(job_catalog.store.meta, TaskState.READY, kind=JobKind.COMPACT)
+    (task,) = await job_catalog.catalog.tasks.of_kinds(
+        job_catalog.store.meta, [JobKind.COMPACT], states=[TaskState.READY]
+    )
     assert seen == [task.id, task.id]
     spec = decode_spec(task.payload)
     assert (spec.job, spec.warehouse, spec.namespace, spec.table) == (JobKind.COMPACT, "lake", ("ns",), "t")

@@ -235,8 +235,8 @@ async def test_listing_requires_permission_and_omits_other_task_kinds(
     with pytest.raises(AccessDenied):
         await light_maintained.parts.tasks.list(UNPRIVILEGED)
     await light_maintained.catalog.drop(purge=True)
-    purges = await light_maintained.catalog.tasks.inspect(
-        light_maintained.store.meta, TaskState.READY, kind="purge-table"
+    purges = await light_maintained.catalog.tasks.of_kinds(
+        light_maintained.store.meta, ["purge-table"], states=[TaskState.READY]
     )
     assert len(purges) == 1
     with pytest.raises(NotFound):

@@ -126,7 +126,7 @@ class TaskService:
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> TaskView:
-            await self._queue.redrive_within(tx, task_id)
+            await self._queue.redrive(tx, task_id)
             await self._history.forget_failures(tx, spec)
             seen = await self._seen(tx, task_id)
             event = task_event(TaskEventKind.REDRIVEN, task_id, spec, now_ms, principal=caller.principal.name)
