@@ -22,7 +22,6 @@ from lakebed.meta.migrations import (
 )
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.postgres import store as store_module
-from lakebed.meta.postgres.commit_flush import CommitFlush
 from lakebed.meta.postgres.store import PostgresStore
 from lakebed.meta.seam import Transaction, Work
 from tests.contracts.meta import MetaContract
@@ -333,10 +332,10 @@ async def test_flushes_requested_during_a_flush_share_the_next() -> None:
             await self.may_go_on.wait()
 
     pool = Pool()
-    flush = CommitFlush(pool)
-    first = asyncio.create_task(flush.wait())
+    store = PostgresStore(None, pool, Random(7))
+    first = asyncio.create_task(store.sync())
     await until(lambda: pool.flushes == 1)
-    rest = [asyncio.create_task(flush.wait()) for _ in range(5)]
+    rest = [asyncio.create_task(store.sync()) for _ in range(5)]
     rest[0].cancel()
     pool.may_go_on.set()
     await asyncio.gather(first, *rest, return_exceptions=True)

@@ -5,8 +5,10 @@ An aborted work runs again, which is why it must have no effect outside its tran
 duplicate key for the first time: another transaction may have committed the row after the work found the key free. The
 second attempt sees the row, and its result counts.
 
-`transact` returns only after its commit was flushed (`_flush`). Reads may see a commit a moment earlier, as on SQLite;
-call `sync` before publishing what was read.
+A commit that waits for the disk holds its locks, among them the lock for event appends (see `outbox`). So commits
+return before they are durable, and waiting writers share a flush (`_flush`): PostgreSQL writes its WAL in order, so one
+small synchronous commit makes all earlier commits durable. `transact` returns only after that flush. Reads may see a
+commit a moment earlier, as on SQLite; call `sync` before publishing what was read.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from typing import Any, TypeVar
 import asyncpg
 
 from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
+from lakebed.core.shared_runs import SharedRuns
 
 from ..seam import Row, Value, Work
 from ..sql_text import numbered
-from .commit_flush import CommitFlush
 
 T = TypeVar("T")
 
@@ -39,6 +41,9 @@ row locks. Shorter than the lease of the stream leader, whose row may be among t
 _STATEMENTS = 512
 
 _BEGIN = "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL synchronous_commit = off"
+
+_FLUSH = "SELECT pg_logical_emit_message(true, 'lakebed', '')"
+"""A commit that touches no table, with the durability of the server's `synchronous_commit`. Runs on a separate pool."""
 
 _INTERFERED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _UNREACHABLE = (
@@ -66,7 +71,7 @@ class PostgresStore:
     def __init__(self, pool: Any, flush_pool: Any, random: Random) -> None:  # Any: asyncpg comes without types
         self._pool = pool
         self._flush_pool = flush_pool
-        self._flush = CommitFlush(flush_pool)
+        self._flush = SharedRuns(lambda: flush_pool.execute(_FLUSH))
         self._random = random
         self._under_way = 0
         self._settled = asyncio.Event()
