@@ -106,10 +106,7 @@ def error_model(error: e.LakebedError) -> ErrorModel:
     if isinstance(error, e.Unavailable) and error.undecided:
         # Not 503, after which clients retry: the commit may have succeeded.
         return ErrorModel(500, "CommitStateUnknownException")
-    for ancestor in type(error).__mro__:
-        if issubclass(ancestor, e.LakebedError) and ancestor in ERROR_MODELS:
-            return ERROR_MODELS[ancestor]
-    return ERROR_MODELS[e.LakebedError]
+    return next(ERROR_MODELS[kind] for kind in type(error).__mro__ if kind in ERROR_MODELS)
 
 
 def error_response(model: ErrorModel, message: str, *, is_head: bool = False) -> Response:

@@ -53,10 +53,7 @@ def oauth_error_model(error: e.LakebedError) -> OAuthErrorModel:
     """The status and code of an error."""
     if isinstance(error, OAuthFault):
         return OAuthErrorModel(error.status, error.code)
-    for ancestor in type(error).__mro__:
-        if issubclass(ancestor, e.LakebedError) and ancestor in OAUTH_ERRORS:
-            return OAUTH_ERRORS[ancestor]
-    return OAUTH_ERRORS[e.LakebedError]
+    return next(OAUTH_ERRORS[kind] for kind in type(error).__mro__ if kind in OAUTH_ERRORS)
 
 
 def oauth_error_response(error: e.LakebedError) -> Response:
