@@ -16,6 +16,7 @@ from lakebed.wire.json.table_access import allowed_delegation
 from ..delegation import scope_settings, vend_credentials
 from ..services import IcebergServices
 from ..unregistered_table_hint import hint_of_request
+from .tables import TABLE_PATH
 
 _NO_STORE: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma", "no-cache"), ("Expires", "0")]
 
@@ -47,11 +48,4 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
     return ok({"config": vended.description, "storage-credentials": [vended.storage_credential]}, _NO_STORE)
 
 
-ROUTES = (
-    Route(
-        "loadCredentials",
-        "GET",
-        "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/credentials",
-        load_credentials,
-    ),
-)
+ROUTES = (Route("loadCredentials", "GET", TABLE_PATH + "/credentials", load_credentials),)

@@ -13,6 +13,7 @@ from lakebed.wire.json.responses import no_content
 from lakebed.wire.json.routing import Route
 
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
 class Payload(msgspec.Struct, rename="kebab"):
@@ -43,12 +44,4 @@ async def send_notification(services: IcebergServices, request: JsonRequest) -> 
     return no_content()
 
 
-ROUTES = (
-    Route(
-        "sendNotification",
-        "POST",
-        "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/notifications",
-        send_notification,
-        changes=True,
-    ),
-)
+ROUTES = (Route("sendNotification", "POST", TABLE_PATH + "/notifications", send_notification, changes=True),)

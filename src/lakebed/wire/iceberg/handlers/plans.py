@@ -16,6 +16,7 @@ from lakebed.wire.json.table_access import allowed_delegation
 
 from ..delegation import delegate_access, vend_copy_credentials
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
 class TaskDocument(msgspec.Struct, rename="kebab"):
@@ -74,11 +75,11 @@ async def _plan_response(services: IcebergServices, request: JsonRequest, planne
     return ok(document)
 
 
-_TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
-
 ROUTES = (
-    Route("planTableScan", "POST", _TABLE + "/plan", plan_table_scan, is_large=True, actions=(Action.GET_TABLE_DATA,)),
-    Route("fetchPlanningResult", "GET", _TABLE + "/plan/{plan-id}", fetch_planning_result),
-    Route("cancelPlanning", "DELETE", _TABLE + "/plan/{plan-id}", cancel_planning),
-    Route("fetchScanTasks", "POST", _TABLE + "/tasks", fetch_scan_tasks),
+    Route(
+        "planTableScan", "POST", TABLE_PATH + "/plan", plan_table_scan, is_large=True, actions=(Action.GET_TABLE_DATA,)
+    ),
+    Route("fetchPlanningResult", "GET", TABLE_PATH + "/plan/{plan-id}", fetch_planning_result),
+    Route("cancelPlanning", "DELETE", TABLE_PATH + "/plan/{plan-id}", cancel_planning),
+    Route("fetchScanTasks", "POST", TABLE_PATH + "/tasks", fetch_scan_tasks),
 )

@@ -15,6 +15,7 @@ from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 _KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
 _REPORTING: Final = (Action.GET_TABLE, Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA)
@@ -73,7 +74,7 @@ async def list_metrics(services: IcebergServices, request: JsonRequest) -> Respo
     return ok({"reports": reports})
 
 
-_PATH = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/metrics"
+_PATH = TABLE_PATH + "/metrics"
 
 ROUTES = (
     Route("reportMetrics", "POST", _PATH, report_metrics, is_large=True, actions=_REPORTING),
