@@ -15,7 +15,7 @@ import msgspec
 from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.identifiers import display
 from lakebed.catalog.maintenance.jobs.config import EffectiveConfig
-from lakebed.catalog.maintenance.jobs.model import AuditEvent, Findings, JobRecord, MaintenanceJob
+from lakebed.catalog.maintenance.jobs.model import AuditEvent, JobRecord, MaintenanceJob
 from lakebed.catalog.maintenance.jobs.quarantine import QuarantinedFile
 from lakebed.catalog.maintenance.jobs.scheduling import SchedulerView
 from lakebed.catalog.maintenance.jobs.service import JobView
@@ -54,7 +54,7 @@ def report_document(view: JobView) -> Document:
         "referenced_object_reports": [_object(one) for one in findings.referenced],
         "reachability-graph": None if findings.graph is None else _graph(findings.graph),
         "snapshot-expiration": None if findings.expiration is None else _expiration(findings.expiration),
-        "compaction": _compaction_of(findings, view.task),
+        "compaction": None if findings.compaction is None else _compaction(findings.compaction, view.task),
         "truncated": findings.truncated,
         "audit-events": [_event(event) for event in view.stored.record.audit],
     }
@@ -235,10 +235,6 @@ def _expiration(report: ExpirationReport) -> Document:
             for one in report.snapshots
         ],
     }
-
-
-def _compaction_of(findings: Findings, task: Task | None) -> Document | None:
-    return None if findings.compaction is None else _compaction(findings.compaction, task)
 
 
 def _compaction(report: CompactionReport, task: Task | None) -> Document:

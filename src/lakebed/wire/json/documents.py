@@ -32,13 +32,14 @@ class StrictDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True,
     """A body without unknown fields."""
 
 
-class EmptyDocument(StrictDocument):
-    """A body without fields."""
-
-
 async def read_strict_document(request: JsonRequest, kind: type[T]) -> T:
     """Parse the body; an empty one is an empty object. Raises InvalidInput with the path of the error."""
     return await parse_body(partial(parse_strict_document, kind=kind), request.body)
+
+
+async def check_no_fields(request: JsonRequest) -> None:
+    """Raise InvalidInput unless the body is empty or an object without fields."""
+    await read_strict_document(request, StrictDocument)
 
 
 def parse_strict_document(body: bytes, kind: type[T]) -> T:

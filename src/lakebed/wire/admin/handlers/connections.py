@@ -7,7 +7,7 @@ from typing import Any
 from lakebed.catalog.external.federation.model import CatalogConnection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.connection_documents import ConnectionDocument, connection_document
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
@@ -42,7 +42,7 @@ async def put_connection(services: AdminServices, request: JsonRequest) -> Respo
 async def remove_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Remove the connection of a catalog."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
     return no_content()
 
@@ -50,7 +50,7 @@ async def remove_connection(services: AdminServices, request: JsonRequest) -> Re
 async def try_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Check a connection: request the configuration of the external catalog."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     config = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakebed.streams.admin.failover import StrandedBucket, StreamStatus
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
@@ -25,7 +25,7 @@ async def stream_status(services: AdminServices, request: JsonRequest) -> Respon
 async def forget_stream_server(services: AdminServices, request: JsonRequest) -> Response:
     """Give up the records that exist only on the disk of a lost server."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     forgotten = await services.failover.forget(request.caller, request.names["server"])
     return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})
 

@@ -13,7 +13,7 @@ from lakebed.catalog.policies.attachments import TargetName
 from lakebed.catalog.tables.arrivals import MAX_PAGE, Destination
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.policy_documents import applicable_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import no_content, ok
@@ -78,7 +78,7 @@ async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
 async def submit_plan(services: AdminServices, request: JsonRequest) -> Response:
     """Plan a table and submit its tasks."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     plan, submitted = await services.maintenance.plan_now(request.caller, request.catalog, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.spec} for one in submitted]})
 

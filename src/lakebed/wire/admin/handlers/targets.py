@@ -10,7 +10,7 @@ from lakebed.events.delivery import Delivery, DeliveryState, TargetRecord, Targe
 from lakebed.events.documents import event_document
 from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.errors import JSON
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
@@ -79,7 +79,7 @@ async def put_target(services: AdminServices, request: JsonRequest) -> Response:
 async def delete_target(services: AdminServices, request: JsonRequest) -> Response:
     """Delete a target and its pending deliveries."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.targets.delete(request.caller, *_target(request))
     return no_content()
 
@@ -87,7 +87,7 @@ async def delete_target(services: AdminServices, request: JsonRequest) -> Respon
 async def check_target(services: AdminServices, request: JsonRequest) -> Response:
     """Test whether a target is ready to accept an event."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     failure = await services.targets.test(request.caller, *_target(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
 
@@ -95,7 +95,7 @@ async def check_target(services: AdminServices, request: JsonRequest) -> Respons
 async def pause_target(services: AdminServices, request: JsonRequest) -> Response:
     """Pause deliveries to a target until it is resumed."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.targets.pause(request.caller, *_target(request), is_paused=True)
     return no_content()
 
@@ -103,7 +103,7 @@ async def pause_target(services: AdminServices, request: JsonRequest) -> Respons
 async def resume_target(services: AdminServices, request: JsonRequest) -> Response:
     """Resume deliveries to a target where they were paused."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.targets.pause(request.caller, *_target(request), is_paused=False)
     return no_content()
 

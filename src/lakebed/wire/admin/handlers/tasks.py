@@ -6,7 +6,7 @@ from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
@@ -61,7 +61,7 @@ async def submit_task(services: AdminServices, request: JsonRequest) -> Response
 async def redrive_task(services: AdminServices, request: JsonRequest) -> Response:
     """Reset the attempts of a dead task."""
     check_parameters(request.http, ())
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     return ok(task_document(await services.tasks.redrive(request.caller, task_id(request))))
 
 

@@ -24,7 +24,7 @@ from lakebed.catalog.model import Entry
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, Location, StrictDocument, Word, read_strict_document
+from lakebed.wire.json.documents import Location, StrictDocument, Word, check_no_fields, read_strict_document
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
@@ -188,7 +188,7 @@ async def put_bridge(services: IcebergServices, request: JsonRequest) -> Respons
 
 async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove the bridge of a table."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.extensions.bridges.remove(request.caller, request.catalog, request.table)
     return no_content()
 

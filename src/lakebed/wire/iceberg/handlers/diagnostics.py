@@ -15,7 +15,7 @@ from lakebed.catalog.diagnostics.recovery_status import log_blockers, log_status
 from lakebed.catalog.diagnostics.table_diagnostics import Diagnosis, RecordedState
 from lakebed.catalog.identifiers import display
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
@@ -66,7 +66,7 @@ async def get_migration(services: IcebergServices, request: JsonRequest) -> Resp
 
 async def start_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """Return the same report with a digest of the records: there is nothing to migrate."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     fingerprint = await services.extensions.inventories.fingerprint(request.caller, request.catalog)
     inventory = await services.extensions.inventories.survey(request.caller, request.catalog)
     return ok({**_migration(inventory), "source_fingerprint": fingerprint})
@@ -74,7 +74,7 @@ async def start_migration(services: IcebergServices, request: JsonRequest) -> Re
 
 async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """Report that no migration blocks writes, because none ever starts."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     catalog = await services.extensions.inventories.authorize_change(request.caller, request.catalog)
     return ok({"table_bucket": catalog.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 

@@ -12,13 +12,14 @@ from lakebed.catalog.maintenance.jobs.quarantine_review import QuarantineAction
 from lakebed.catalog.maintenance.jobs.requests import RunRequest
 from lakebed.catalog.maintenance.jobs.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from ..maintenance_responses import config_document, quarantine_documents, report_document, scheduler_document
 from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Reason = Annotated[str, Meta(max_length=1024)]
@@ -77,7 +78,7 @@ async def put_config(services: IcebergServices, request: JsonRequest) -> Respons
 
 async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove a table's own configuration: the default of its table bucket applies again."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.maintenance.configs.put(request.caller, request.catalog, request.table, None)
     return no_content()
 
@@ -96,7 +97,7 @@ async def put_default(services: IcebergServices, request: JsonRequest) -> Respon
 
 async def delete_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove the default of a table bucket: the built-in one applies again."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.maintenance.configs.put_default(request.caller, request.catalog, None)
     return no_content()
 
@@ -167,7 +168,7 @@ async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> 
     )
 
 
-_TABLE = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}/maintenance"
+_TABLE = TABLE_PATH + "/maintenance"
 _BUCKET = "/v1/buckets/{warehouse}/maintenance/config"
 
 ROUTES = (

@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.catalog.model import Catalog
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.documents import check_no_fields
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok, page_response
@@ -27,7 +27,7 @@ class BucketPropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 async def enable_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an existing bucket a table bucket. Idempotent."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     return ok(_bucket_document(services, await services.catalogs.enable(request.caller, request.catalog)))
 
 

@@ -10,7 +10,7 @@ from lakebed.governance.policies import PolicyTargetKind, PolicyType, define_typ
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.governance.policies.maintenance_content import CONFIG_OPTIONS, SCHEMA_VERSION
 from lakebed.wire.http.message import Response
-from lakebed.wire.json.documents import EmptyDocument, StrictDocument, read_strict_document
+from lakebed.wire.json.documents import StrictDocument, check_no_fields, read_strict_document
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok, page_response
@@ -63,7 +63,7 @@ async def load_policy_type(services: PolarisServices, request: JsonRequest) -> R
 
 async def drop_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """Drop a policy type without policies."""
-    await read_strict_document(request, EmptyDocument)
+    await check_no_fields(request)
     await services.policy_types.drop(request.mutation, request.catalog, request.names["type"])
     return no_content()
 
