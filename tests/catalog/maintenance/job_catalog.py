@@ -17,11 +17,11 @@ from lakebed.catalog.maintenance.jobs.requests import RunRequest
 from lakebed.catalog.maintenance.jobs.scheduling import SchedulerView
 from lakebed.catalog.maintenance.jobs.service import MaintenanceJobs, build_maintenance_jobs
 from lakebed.catalog.maintenance.reachability.files import ObjectState
-from lakebed.iceberg.manifests import EntryStatus, read_manifest, read_manifest_list
+from lakebed.iceberg.manifests import EntryStatus, read_manifest_list
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, a_change, name, open_catalog, wire_catalog
-from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
+from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes, read_manifest
 from tests.objects.stores import ROOT, ObjectStore
 
 WINDOW_SECONDS = 900.0

@@ -9,12 +9,23 @@ from typing import Any
 
 import fastavro
 
-from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
+from lakebed.iceberg.manifests import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestEntry,
+    ManifestFile,
+    open_manifest,
+)
 
 Json = Any
 """Avro schemas and records for fastavro."""
 
 UNPARTITIONED: tuple[tuple[str, Json, int], ...] = ()
+
+
+def read_manifest(data: bytes, manifest: ManifestFile, **options: Any) -> list[ManifestEntry]:
+    return list(open_manifest(data).entries(manifest, **options))
 
 
 def optional(avro: Json) -> Json:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput, TooLarge
-from lakebed.iceberg.manifests import ReadLimits, read_manifest, read_manifest_list
+from lakebed.iceberg.manifests import ReadLimits, read_manifest_list
 from tests.iceberg.manifests.avro_files import (
     a_file,
     a_manifest,
@@ -30,6 +30,7 @@ from tests.iceberg.manifests.avro_files import (
     list_schema,
     manifest_bytes,
     optional,
+    read_manifest,
 )
 
 SYNC = b"0123456789abcdef"

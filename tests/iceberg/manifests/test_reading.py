@@ -32,7 +32,6 @@ from lakebed.iceberg.manifests import (
     ManifestEntry,
     ManifestFile,
     open_manifest,
-    read_manifest,
     read_manifest_list,
 )
 from tests.iceberg.manifests.avro_files import (
@@ -46,6 +45,7 @@ from tests.iceberg.manifests.avro_files import (
     list_schema,
     manifest_bytes,
     optional,
+    read_manifest,
 )
 
 STATISTICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")

@@ -12,7 +12,7 @@ from .model import (
     ManifestFile,
     PartitionValue,
 )
-from .reading import ManifestReader, open_manifest, read_manifest
+from .reading import ManifestReader, open_manifest
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -29,6 +29,5 @@ __all__ = [
     "ReadLimits",
     "open_manifest",
     "read_list",
-    "read_manifest",
     "read_manifest_list",
 ]

@@ -17,7 +17,7 @@ from ..avro.records import records_of
 from .fields import entry_decoder
 from .model import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
 
-__all__ = ["ManifestReader", "open_manifest", "read_manifest"]
+__all__ = ["ManifestReader", "open_manifest"]
 
 _CONTENT: Final = DataFile._fields.index("content")
 _SPEC_ID: Final = DataFile._fields.index("spec_id")
@@ -29,19 +29,6 @@ _FILE_CONTENTS: Final = frozenset(content.value for content in FileContent)
 _ADDED: Final = EntryStatus.ADDED.value
 _DELETED: Final = EntryStatus.DELETED.value
 _DATA: Final = FileContent.DATA.value
-
-
-def read_manifest(
-    data: bytes,
-    manifest: ManifestFile,
-    *,
-    columns: frozenset[int] | None = None,
-    partition_fields: Sequence[int] | None = None,
-    limits: ReadLimits = DEFAULT_LIMITS,
-) -> list[ManifestEntry]:
-    """All entries of a manifest, as a list."""
-    opened = open_manifest(data, limits=limits)
-    return list(opened.entries(manifest, columns=columns, partition_fields=partition_fields))
 
 
 def open_manifest(data: bytes, *, limits: ReadLimits = DEFAULT_LIMITS) -> ManifestReader:
