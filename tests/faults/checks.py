@@ -26,8 +26,8 @@ def make_buckets(server: RunningServer) -> None:
             signer.request("PUT", f"/{VERSIONED}"),
             signer.request("PUT", f"/{VERSIONED}?versioning", None, status),
         ):
-            answer = connection.exchange(request)
-            assert answer.status == 200, answer
+            response = connection.exchange(request)
+            assert response.status == 200, response
 
 
 def gather(futures: Iterable[Future[None]]) -> list[str]:

@@ -136,11 +136,11 @@ class Client:
     ) -> RawResponse:
         assert self._connection is not None
         hashed = None if is_signed else UNSIGNED
-        answer = self._connection.exchange(self._signer.request(method, target, headers, body, payload_hash=hashed))
-        if self._may_refuse and (answer.status, answer.code) in _REFUSALS and method != "GET":
+        response = self._connection.exchange(self._signer.request(method, target, headers, body, payload_hash=hashed))
+        if self._may_refuse and (response.status, response.code) in _REFUSALS and method != "GET":
             self.refused += 1
-            raise Refused(answer.code)
-        return answer
+            raise Refused(response.code)
+        return response
 
     def _change(
         self,
@@ -154,11 +154,11 @@ class Client:
     ) -> RawResponse:
         """Request a change. It stays pending if the response is lost."""
         self.ledger.begin(steps)
-        answer = self._send(method, target, headers, body, is_signed=is_signed)
-        if answer.status >= 300:
-            raise Finding("wrong", f"{method} {target} returned {answer.status} {answer.body!r}")
-        self.ledger.confirm(answer.request_id, answer.headers.get("x-amz-version-id", ""))
-        return answer
+        response = self._send(method, target, headers, body, is_signed=is_signed)
+        if response.status >= 300:
+            raise Finding("wrong", f"{method} {target} returned {response.status} {response.body!r}")
+        self.ledger.confirm(response.request_id, response.headers.get("x-amz-version-id", ""))
+        return response
 
     # -- actions --------------------------------------------------------------------------------------------------
 
@@ -204,9 +204,9 @@ class Client:
         keys = self._random.sample(list(self.ledger.plain), 3)
         listed = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
         body = f"<Delete>{listed}</Delete>".encode()
-        answer = self._change(self._removals(keys), "POST", f"/{PLAIN}?delete", None, body)
-        if answer.body.count(b"<Deleted>") != len(keys):
-            raise Finding("wrong", f"a deletion of {keys} returned {answer.body!r}")
+        response = self._change(self._removals(keys), "POST", f"/{PLAIN}?delete", None, body)
+        if response.body.count(b"<Deleted>") != len(keys):
+            raise Finding("wrong", f"a deletion of {keys} returned {response.body!r}")
 
     def _removals(self, keys: Sequence[str]) -> list[PlainStep]:
         """The steps of a deletion: absent keys do not change."""
@@ -262,17 +262,17 @@ class Client:
         upload = self._upload
         if upload is None:
             key = self._random.choice(list(self.ledger.plain))
-            answer = self._send("POST", f"/{PLAIN}/{key}?uploads")
-            found = ElementTree.fromstring(answer.body).findtext(f"{_NAMESPACE}UploadId")
-            if answer.status != 200 or not found:
-                raise Finding("wrong", f"an upload could not be created: {answer.status} {answer.body!r}")
+            response = self._send("POST", f"/{PLAIN}/{key}?uploads")
+            found = ElementTree.fromstring(response.body).findtext(f"{_NAMESPACE}UploadId")
+            if response.status != 200 or not found:
+                raise Finding("wrong", f"an upload could not be created: {response.status} {response.body!r}")
             self._upload = Upload(key, found, self._random.choice(((70_000,), (80_000,), (_PART_BYTES, 70_000))))
         elif not upload.is_filled:
             body = self._body(upload.sizes[len(upload.parts)])
             target = f"/{PLAIN}/{upload.key}?partNumber={len(upload.parts) + 1}&uploadId={upload.id}"
-            answer = self._send("PUT", target, None, body, is_signed=False)
-            if answer.status != 200 or answer.etag != content_of(body).etag:
-                raise Finding("wrong", f"a part was not accepted: {answer.status} {answer.body!r}")
+            response = self._send("PUT", target, None, body, is_signed=False)
+            if response.status != 200 or response.etag != content_of(body).etag:
+                raise Finding("wrong", f"a part was not accepted: {response.status} {response.body!r}")
             upload.parts.append(body)
         else:
             content = content_of_parts(upload.parts)
@@ -298,39 +298,39 @@ class Client:
 
     def _resolve_plain(self, step: PlainStep) -> None:
         before = self.ledger.plain[step.key]
-        answer = self._send("GET", f"/{PLAIN}/{step.key}", {"x-amz-checksum-mode": "ENABLED"})
-        if _has_content(answer, step.new):
+        response = self._send("GET", f"/{PLAIN}/{step.key}", {"x-amz-checksum-mode": "ENABLED"})
+        if _has_content(response, step.new):
             self.ledger.settle_plain(step, happened=True)
-        elif _has_content(answer, before):
+        elif _has_content(response, before):
             self.ledger.settle_plain(step, happened=False)
         else:
-            kind = "lost" if answer.status == 404 else "half"
-            raise Finding(kind, f"{step} on {before} left {answer.status} {answer.headers}")
+            kind = "lost" if response.status == 404 else "half"
+            raise Finding(kind, f"{step} on {before} left {response.status} {response.headers}")
 
     def _repeat_completion(self, upload: Upload) -> None:
         """Repeat a CompleteMultipartUpload: it succeeds whether or not it had happened, and happens once."""
         content = content_of_parts(upload.parts)
         completed = any(change.etag == content.etag for change in self.ledger.journal)
         if completed:
-            answer = self._send(*upload.completion())
+            response = self._send(*upload.completion())
         else:
             change = change_of("ObjectCreated:CompleteMultipartUpload", PLAIN, upload.key, content)
-            answer = self._change([PlainStep(upload.key, content, change)], *upload.completion())
-        if answer.status != 200 or content.etag.encode() not in answer.body:
-            raise Finding("lost", f"acknowledged parts cannot be completed: {answer.status} {answer.body!r}")
+            response = self._change([PlainStep(upload.key, content, change)], *upload.completion())
+        if response.status != 200 or content.etag.encode() not in response.body:
+            raise Finding("lost", f"acknowledged parts cannot be completed: {response.status} {response.body!r}")
         self._upload = None
 
     def _check_object(self, target: str, expected: Content | None) -> None:
-        answer = self._send("GET", target, {"x-amz-checksum-mode": "ENABLED"})
-        if not _has_content(answer, expected):
-            kind = "lost" if answer.status == 404 else "half"
-            raise Finding(kind, f"GET {target} expected {expected} found {answer.status} {answer.headers}")
+        response = self._send("GET", target, {"x-amz-checksum-mode": "ENABLED"})
+        if not _has_content(response, expected):
+            kind = "lost" if response.status == 404 else "half"
+            raise Finding(kind, f"GET {target} expected {expected} found {response.status} {response.headers}")
 
     def _audit_plain(self) -> None:
-        answer = self._send("GET", f"/{PLAIN}?list-type=2&prefix={self.name}/")
+        response = self._send("GET", f"/{PLAIN}?list-type=2&prefix={self.name}/")
         listed = {
             _text(entry, "Key"): (_text(entry, "ETag").strip('"'), int(_text(entry, "Size")))
-            for entry in ElementTree.fromstring(answer.body).iter(f"{_NAMESPACE}Contents")
+            for entry in ElementTree.fromstring(response.body).iter(f"{_NAMESPACE}Contents")
         }
         plain = self.ledger.plain
         acknowledged = {key: (current.etag, current.size) for key, current in plain.items() if current is not None}
@@ -355,9 +355,9 @@ class Client:
 
     def _versions(self, prefix: str, step: VersionStep | None = None) -> dict[str, list[Version]]:
         """The versions of keys, newest first. Contents are identified by ETag and size; unknown ones match nothing."""
-        answer = self._send("GET", f"/{VERSIONED}?versions&prefix={prefix}")
+        response = self._send("GET", f"/{VERSIONED}?versions&prefix={prefix}")
         found: dict[str, list[Version]] = {step.key: []} if step is not None else {}
-        for entry in ElementTree.fromstring(answer.body):
+        for entry in ElementTree.fromstring(response.body):
             if entry.tag == f"{_NAMESPACE}DeleteMarker":
                 found.setdefault(_text(entry, "Key"), []).append(Version(_text(entry, "VersionId"), None))
             elif entry.tag == f"{_NAMESPACE}Version":
@@ -371,16 +371,16 @@ class Client:
         return found
 
 
-def _has_content(answer: RawResponse, content: Content | None) -> bool:
+def _has_content(response: RawResponse, content: Content | None) -> bool:
     """Whether a GET returned exactly this content: its ETag, length, bytes and checksum."""
     if content is None:
-        return answer.status == 404
+        return response.status == 404
     return (
-        answer.status == 200
-        and answer.etag == content.etag
-        and len(answer.body) == content.size
-        and hashlib.sha256(answer.body).hexdigest() == content.sha256
-        and (not content.has_checksum or answer.headers.get("x-amz-checksum-sha256") == content.checksum)
+        response.status == 200
+        and response.etag == content.etag
+        and len(response.body) == content.size
+        and hashlib.sha256(response.body).hexdigest() == content.sha256
+        and (not content.has_checksum or response.headers.get("x-amz-checksum-sha256") == content.checksum)
     )
 
 

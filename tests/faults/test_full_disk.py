@@ -101,10 +101,10 @@ def _fill(server: RunningServer, size: int) -> Filled:
     with Connection(server.port) as connection:
         for number in range(10_000):
             key, body = f"{number:05}", os.urandom(16) * (size // 16)
-            answer = connection.exchange(signer.request("PUT", f"/{PLAIN}/{key}", None, body))
-            if answer.status != 200:
-                assert (answer.status, answer.code) == (507, "InsufficientStorage")
-                assert answer.document_request_id == answer.request_id != ""
+            response = connection.exchange(signer.request("PUT", f"/{PLAIN}/{key}", None, body))
+            if response.status != 200:
+                assert (response.status, response.code) == (507, "InsufficientStorage")
+                assert response.document_request_id == response.request_id != ""
                 return Filled(signer, kept, key)
             kept[key] = body
     raise AssertionError("the disk did not become full")
@@ -137,11 +137,11 @@ def _wait_until_accepted(server: RunningServer, signer: Signer, size: int) -> No
     while True:
         # The server does not read a rejected body, so the connection cannot be reused.
         with Connection(server.port) as connection:
-            answer = connection.exchange(signer.request("PUT", f"/{PLAIN}/accepted", None, body))
-            if answer.status == 200:
+            response = connection.exchange(signer.request("PUT", f"/{PLAIN}/accepted", None, body))
+            if response.status == 200:
                 assert connection.exchange(signer.request("GET", f"/{PLAIN}/accepted")).body == body
                 return
-        assert (answer.status, answer.code) == (507, "InsufficientStorage")
+        assert (response.status, response.code) == (507, "InsufficientStorage")
         assert time.monotonic() < deadline, "the emptied server accepts no objects"
         time.sleep(0.05)
 
@@ -153,8 +153,8 @@ def test_too_large_body_is_rejected_before_it_is_sent(disk: Disk) -> None:
         headers = {"content-length": str(1 << 30), "expect": "100-continue"}
         request = signer.request("PUT", f"/{PLAIN}/large", headers, payload_hash="UNSIGNED-PAYLOAD")
         with Connection(server.port) as connection:
-            answer = connection.exchange(request)
-        assert (answer.status, answer.code) == (507, "InsufficientStorage")
+            response = connection.exchange(request)
+        assert (response.status, response.code) == (507, "InsufficientStorage")
 
 
 async def test_disk_filled_by_another_program_loses_nothing_and_recovers(disk: Disk) -> None:

@@ -110,5 +110,5 @@ def _abort_uploads(server: RunningServer) -> None:
         namespace = "{http://s3.amazonaws.com/doc/2006-03-01/}"
         for upload in ElementTree.fromstring(listed.body).iter(f"{namespace}Upload"):
             key, name = upload.findtext(f"{namespace}Key"), upload.findtext(f"{namespace}UploadId")
-            answer = connection.exchange(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
-            assert answer.status == 204, answer
+            response = connection.exchange(signer.request("DELETE", f"/{PLAIN}/{key}?uploadId={name}"))
+            assert response.status == 204, response

@@ -60,7 +60,7 @@ async def test_kept_connection_closed_by_the_server_is_not_a_failure(http: Async
 
 async def test_new_connection_closed_by_the_server_is_a_failure(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: None
+        server.response = lambda head: None
         with pytest.raises(Unavailable, match="path=/events reason=EOFError"):
             await http(post(server))
         assert server.connections == 1
@@ -77,7 +77,7 @@ async def test_new_connection_closed_by_the_server_is_a_failure(http: AsyncHttpC
 )
 async def test_response_ends_by_length_chunks_or_close(http: AsyncHttpClient, answer: bytes, body: bytes) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: answer
+        server.response = lambda head: answer
         for _ in range(2):
             assert (await http(post(server))).body == body
 
@@ -92,23 +92,23 @@ async def test_response_ends_by_length_chunks_or_close(http: AsyncHttpClient, an
 )
 async def test_invalid_responses_are_failures(http: AsyncHttpClient, answer: bytes) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: answer
+        server.response = lambda head: answer
         with pytest.raises(Unavailable):
             await http(post(server))
-        server.answer = lambda head: OK
+        server.response = lambda head: OK
         assert (await http(post(server))).status == 200
 
 
 async def test_head_response_has_no_body(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n"
+        server.response = lambda head: b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n"
         answer = await http(HttpRequest("HEAD", server.url(), {}, b"", 30))
         assert (answer.status, answer.body) == (404, b"")
 
 
 async def test_silent_server_times_out(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: b""
+        server.response = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
             await http(post(server, seconds=0.05))
 
@@ -271,7 +271,7 @@ async def test_refusal_by_the_proxy_is_reported(http: AsyncHttpClient, monkeypat
 
 async def test_unrequested_response_is_discarded(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: OK + b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nX: 1\r\n\r\nno"
+        server.response = lambda head: OK + b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nX: 1\r\n\r\nno"
         for _ in range(2):
             answer = await http(post(server))
             assert (answer.status, answer.body) == (200, b"ok")
@@ -280,10 +280,10 @@ async def test_unrequested_response_is_discarded(http: AsyncHttpClient) -> None:
 
 async def test_late_response_is_not_used_for_the_next_request(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
-        server.answer = lambda head: b""
+        server.response = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
             await http(post(server, seconds=0.05))
-        server.answer = lambda head: OK
+        server.response = lambda head: OK
         assert (await http(post(server, seconds=0.2))).status == 200
         assert server.connections == 2
         # Longer than the first timeout: each request has its own.
@@ -301,14 +301,14 @@ async def test_requests_above_the_limit_wait_within_their_timeout() -> None:
         answers = await asyncio.gather(*(http(post(server)) for _ in range(6)))
         assert [answer.body for answer in answers] == [b"ok"] * 6
         assert server.connections == 2
-        server.answer = lambda head: b""
+        server.response = lambda head: b""
         silent = [asyncio.create_task(http(post(server, seconds=0.2))) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="TimeoutError") as waited:
             await http(post(server, seconds=0.05))
         assert not waited.value.undecided  # never sent
         assert all(isinstance(error, Unavailable) for error in await asyncio.gather(*silent, return_exceptions=True))
-        server.answer = lambda head: OK
+        server.response = lambda head: OK
         assert (await http(post(server))).status == 200
     await http.close()
 
@@ -317,7 +317,7 @@ async def test_mutation_on_a_stale_connection_is_undecided_without_resending() -
     http = AsyncHttpClient()
     async with raw_server() as server:
         assert (await http(post(server))).status == 200
-        server.answer = lambda head: None
+        server.response = lambda head: None
         with pytest.raises(Unavailable, match="EOFError") as lost:
             await http(post(server))
         assert lost.value.undecided

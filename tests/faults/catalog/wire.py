@@ -55,10 +55,10 @@ class Wire:
         headers = {"idempotency-key": call.key} if call.key else {}
         body = b"" if call.document is None else json.dumps(call.document).encode()
         target = f"/iceberg/v1/{call.path}"
-        answer = self._connection.exchange(
+        response = self._connection.exchange(
             self._signer.request(call.method, target, headers, body), is_head=call.method == "HEAD"
         )
-        return Reply(answer.status, json.loads(answer.body) if answer.body else None)
+        return Reply(response.status, json.loads(response.body) if response.body else None)
 
     def request(self, method: str, path: str, document: Json = None) -> Reply:
         """Send a request that is not repeated."""
@@ -75,23 +75,23 @@ class Wire:
     def put_files(self, files: Mapping[str, bytes]) -> None:
         """Store files at their locations."""
         for location, body in files.items():
-            answer = self._connection.exchange(self._signer.request("PUT", _target(location), None, body))
-            assert answer.status == 200, answer
+            response = self._connection.exchange(self._signer.request("PUT", _target(location), None, body))
+            assert response.status == 200, response
 
     def get_file(self, location: str) -> bytes | None:
         """The file at a location; None if absent."""
-        answer = self._connection.exchange(self._signer.request("GET", _target(location)))
-        assert answer.status in (200, 404), answer
-        return answer.body if answer.status == 200 else None
+        response = self._connection.exchange(self._signer.request("GET", _target(location)))
+        assert response.status in (200, 404), response
+        return response.body if response.status == 200 else None
 
     def make_lake(self, *namespaces: str) -> None:
         """Create the table bucket and its namespaces."""
-        answer = self._connection.exchange(self._signer.request("PUT", f"/{LAKE}"))
-        assert answer.status == 200, answer
+        response = self._connection.exchange(self._signer.request("PUT", f"/{LAKE}"))
+        assert response.status == 200, response
         assert self.request("PUT", f"buckets/{LAKE}").status == 200
         for namespace in namespaces:
-            response = self.request("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
-            assert response.status == 200, response
+            reply = self.request("POST", f"{LAKE}/namespaces", {"namespace": [namespace]})
+            assert reply.status == 200, reply
 
 
 def tables_path(namespace: str) -> str:

@@ -106,8 +106,8 @@ async def test_reports_with_the_epoch_of_a_former_leader_are_fenced(light_world:
     table = await world.table(properties=LAKE)
     await world.lake.next_table(world.root)
     stale = TieringReport(table.id, world.leader_epoch - 1, 1)
-    answers = await world.lake.report(world.root, [stale], [stale], [stale])
-    assert [failure.code for ((_, failure),) in answers if failure is not None] == [ErrorCode.FENCED_TIERING_EPOCH] * 3
+    reported = await world.lake.report(world.root, [stale], [stale], [stale])
+    assert [failure.code for ((_, failure),) in reported if failure is not None] == [ErrorCode.FENCED_TIERING_EPOCH] * 3
 
 
 async def test_table_is_reassigned_when_due_after_silence_and_after_failure(light_world: StreamWorld) -> None:
@@ -137,8 +137,8 @@ async def test_only_lake_enabled_tables_are_assigned(light_world: StreamWorld) -
     )
     assert await world.lake.next_table(world.root) is not None
     await world.tables.drop(world.root, "fluss", "orders")
-    answers = await world.lake.report(world.root, in_progress=[TieringReport(table.id, world.leader_epoch, 1)])
-    assert [failure.code for _, failure in answers[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
+    reported = await world.lake.report(world.root, in_progress=[TieringReport(table.id, world.leader_epoch, 1)])
+    assert [failure.code for _, failure in reported[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
 
 
 async def test_tiering_requires_permission(light_world: StreamWorld) -> None:
