@@ -113,10 +113,10 @@ def two_servers(folder: Path, dsn: str) -> Iterator[Pair]:
 class LeaderRequests:
     """Requests that only the leader serves. Each returns the error code."""
 
-    def __init__(self, connection: StreamConnection, log_id: int, keys_id: int) -> None:
+    def __init__(self, connection: StreamConnection, log_id: int, kv_id: int) -> None:
         self.connection = connection
         self._log_id = log_id
-        self._keys_id = keys_id
+        self._kv_id = kv_id
 
     def append(self) -> int:
         records = write_batch(b"not read by the test", 1, schema_id=1)
@@ -125,7 +125,7 @@ class LeaderRequests:
         return number(bucket, 3)
 
     def put(self) -> int:
-        request = write_fields({1: -1, 2: self._keys_id, 3: 60_000, 5: write_fields({2: 0, 3: b"whatever"})})
+        request = write_fields({1: -1, 2: self._kv_id, 3: 60_000, 5: write_fields({2: 0, 3: b"whatever"})})
         (bucket,) = messages(self.connection.call(1016, request), 1)
         return number(bucket, 3)
 
@@ -136,12 +136,12 @@ class LeaderRequests:
         return number(bucket, 3)
 
     def look_up(self) -> int:
-        request = write_fields({1: self._keys_id, 2: write_fields({2: 0, 3: b"k"})})
+        request = write_fields({1: self._kv_id, 2: write_fields({2: 0, 3: b"k"})})
         (bucket,) = messages(self.connection.call(1017, request), 1)
         return number(bucket, 3)
 
     def scan(self) -> int:
-        bucket = write_fields({1: self._keys_id, 3: 0})
+        bucket = write_fields({1: self._kv_id, 3: 0})
         return number(self.connection.call(1061, write_fields({2: bucket, 3: 0, 4: 1000})), 1)
 
     def drop(self) -> None:

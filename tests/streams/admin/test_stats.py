@@ -192,12 +192,12 @@ async def test_yellow_while_a_log_cannot_be_uploaded(light_world: StreamWorld, l
         check = check_of(light_world, logs, server)
         await server.buckets.get(table, None, 0)
         assert (await check.take()).status is ClusterHealthStatus.GREEN
-        storage.is_away = True
+        storage.is_down = True
         assert await server.log_maintenance.maintain() == 1
         assert await check.take() == ClusterHealth(2, 2, 1)
         assert (await check.take()).status is ClusterHealthStatus.YELLOW
         assert server.log_maintenance.take_upload_counts() == (0, 0, 1)
-        storage.is_away = False
+        storage.is_down = False
         assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN
         uploads = server.log_maintenance.take_upload_counts()

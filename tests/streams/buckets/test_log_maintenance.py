@@ -20,18 +20,17 @@ from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.log.remote.manifest import LogLocation
 from lakebed.streams.log.remote.opening import open_remote_backed_log
 from lakebed.streams.log.remote.remote_log import RemoteLogs
-from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
-from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
+from tests.contracts.stream_log import plain_batch
 from tests.storage.ownership import ClaimedAtFirstUse
+from tests.streams.log.log_cluster import SMALL
 from tests.streams.world import StreamWorld
 
 ONCE = Retrier(RetryPolicy(max_attempts=1))
 WEEK = 7 * 24 * 3600.0
 SERVER = "one"
-SMALL = LogSizes(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 
 
 class LogOpener:

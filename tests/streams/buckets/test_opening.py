@@ -32,14 +32,14 @@ async def test_closing_a_kv_bucket_does_not_wait_for_the_object_store(cluster: L
     put = KvPut(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
     log = await server.open(ack_after_upload=True)
     kv = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
-    cluster.storage.is_away = True
+    cluster.storage.is_down = True
     waiting = asyncio.create_task(kv.put(put, Acks.ALL))
     while not cluster.storage.refused:
         await asyncio.sleep(0.01)
     await asyncio.wait_for(BucketOpener.close(cast(Any, None), OpenBucket(LOCATION.bucket, log, kv)), 20)
     with refused(ErrorCode.STORAGE):
         await waiting
-    cluster.storage.is_away = False
+    cluster.storage.is_down = False
     log = await server.open(ack_after_upload=True)
     kv = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
     assert await kv.lookup([key_of(1)]) == [None]

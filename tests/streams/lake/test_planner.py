@@ -31,7 +31,7 @@ class MemoryTieringTasks:
 
     async def submit(self, database: str, table: str, reason: str) -> int:
         if self.is_down:
-            raise Unavailable("the queue is away")
+            raise Unavailable("the queue is unavailable")
         for number, path in enumerate(self.submitted):
             if path == (database, table) and self.outcomes[number] is TaskOutcome.OPEN:
                 return number
@@ -49,7 +49,7 @@ class MemoryTieringTasks:
 
     async def maintain(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
         if self.is_down:
-            raise Unavailable("the queue is away")
+            raise Unavailable("the queue is unavailable")
         self.maintained.append((database, table, compact, expire))
 
 

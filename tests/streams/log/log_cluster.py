@@ -43,16 +43,16 @@ class FlakyStorage(MemoryStorage):
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
-        self.is_away = False
+        self.is_down = False
         self.refused = 0
         self.is_responding = asyncio.Event()
         self.is_responding.set()
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         await self.is_responding.wait()
-        if self.is_away:
+        if self.is_down:
             self.refused += 1
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
         return await super().put(key, body, metadata=metadata)
 
     async def names(self, under: str = "") -> list[str]:
@@ -63,7 +63,7 @@ class Server:
     """A stream server with its own disk."""
 
     def __init__(self, cluster: LogCluster, name: str) -> None:
-        self._world = cluster
+        self._cluster = cluster
         self.name = name
         self.folder = cluster.folder / name
         self.lease: Lease | None = None
@@ -74,13 +74,13 @@ class Server:
 
     async def become_leader(self) -> None:
         """Become the leader after the lease of the current leader has expired."""
-        self._world.clock.advance(60)
-        self.lease = await Leases(self._world.meta, self._world.clock).acquire("streams", self.name, 30)
+        self._cluster.clock.advance(60)
+        self.lease = await Leases(self._cluster.meta, self._cluster.clock).acquire("streams", self.name, 30)
         assert self.lease is not None
 
     def start(self) -> None:
         """Open the folder of logs."""
-        self._logs = Logs(str(self.folder), self._world.clock, self._world.settings, self.confirm_ownership)
+        self._logs = Logs(str(self.folder), self._cluster.clock, self._cluster.settings, self.confirm_ownership)
 
     @property
     def logs(self) -> Logs:
@@ -102,7 +102,7 @@ class Server:
             location,
             read_format,
             server=self.name,
-            clock=self._world.clock,
+            clock=self._cluster.clock,
             is_leader=lambda: self.is_leader,
             ack_after_upload=ack_after_upload,
         )
@@ -111,7 +111,7 @@ class Server:
 
     def remotes(self, address: str | None = None) -> RemoteLogs:
         """Remote logs, fenced by the lease of this server."""
-        leases = Leases(self._world.meta, self._world.clock)
+        leases = Leases(self._cluster.meta, self._cluster.clock)
 
         async def fence(reader: Reader) -> int:
             assert self.lease is not None
@@ -119,11 +119,11 @@ class Server:
             return self.lease.token
 
         return RemoteLogs(
-            self._world.storage,
-            ClaimedAtFirstUse(self._world.storage),
-            LogRows(self._world.meta, fence),
+            self._cluster.storage,
+            ClaimedAtFirstUse(self._cluster.storage),
+            LogRows(self._cluster.meta, fence),
             self.logs.threads,
-            self._world.new_id,
+            self._cluster.new_id,
             RemoteSettings(address=address),
             Retrier(RetryPolicy(max_attempts=1)),
         )
@@ -131,7 +131,7 @@ class Server:
     async def upload_local_tail(self, read_format: ReadFormat = AS_STORED, *, location: LogLocation = LOCATION) -> bool:
         """Upload the local tail, as a server that does not lead."""
         return await upload_local_tail(
-            self.logs, self.remotes(), location, read_format, server=self.name, clock=self._world.clock
+            self.logs, self.remotes(), location, read_format, server=self.name, clock=self._cluster.clock
         )
 
     def stop(self) -> None:

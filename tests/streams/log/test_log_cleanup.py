@@ -64,7 +64,7 @@ async def test_orphans_of_failed_uploads_and_deletions_are_removed(
 
             async def refuse(put: Any, last: int, numbers: Any, *args: Any, **named: Any) -> Any:
                 if next(numbers) >= last:
-                    raise Unavailable("the store is away")
+                    raise Unavailable("the store is unavailable")
                 return await put(*args, **named)
 
             patched.setattr(cluster.storage, "put", partial(refuse, cluster.storage.put, failing, count))
@@ -77,7 +77,7 @@ async def test_orphans_of_failed_uploads_and_deletions_are_removed(
     with monkeypatch.context() as patched:
 
         async def away(keys: Any) -> None:
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
 
         patched.setattr(cluster.storage, "delete_many", away)
         with refused(ErrorCode.STORAGE):

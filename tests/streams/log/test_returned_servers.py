@@ -86,7 +86,7 @@ class KilledAtWrite:
 
         async def dying(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
             self.writes += 1
-            cluster.storage.is_away = self.writes >= at
+            cluster.storage.is_down = self.writes >= at
             return await put(key, body, metadata=metadata)
 
         monkeypatch.setattr(cluster.storage, "put", dying)
@@ -107,7 +107,7 @@ async def test_upload_interrupted_by_a_kill_is_repeated(
         with refused(ErrorCode.STORAGE):
             await returned.upload_local_tail()
         returned.stop()
-    cluster.storage.is_away = False
+    cluster.storage.is_down = False
     with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     assert await cluster.follower("one").upload_local_tail()
@@ -362,12 +362,12 @@ class FailoverModel:
         if not dies:
             assert await server.upload_local_tail() == (row.tail_server == name)
             return
-        self.cluster.storage.is_away = True
+        self.cluster.storage.is_down = True
         (outcome,) = await asyncio.gather(server.upload_local_tail(), return_exceptions=True)
         if not isinstance(outcome, bool):  # the tail was not empty
             assert isinstance(outcome, FlussError)
             assert outcome.code is ErrorCode.STORAGE
-        self.cluster.storage.is_away = False
+        self.cluster.storage.is_down = False
         await self.kill(name)
 
     async def check(self) -> None:

@@ -92,10 +92,10 @@ async def test_failed_upload_is_reported_and_retried(light_world: StreamWorld, o
     await write_log(light_world, opener, await light_world.table())
     server, store = RestartedServer(light_world, opener), opener.storage
     assert isinstance(store, FlakyStorage)
-    store.is_away = True
+    store.is_down = True
     assert await server.tails.upload() == 0
-    assert "the store is away" in server.tails.failure
-    store.is_away = False
+    assert "the store is unavailable" in server.tails.failure
+    store.is_down = False
     assert await server.tails.upload() == 1
     assert server.tails.failure == ""
 

@@ -356,7 +356,7 @@ async def test_former_leader_removes_no_tail_objects(cluster: LogCluster) -> Non
 
 async def test_appends_wait_for_the_object_store_and_continue(cluster: LogCluster) -> None:
     log = await (await cluster.server("one")).open(ack_after_upload=True)
-    cluster.storage.is_away = True
+    cluster.storage.is_down = True
     waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
     reading = asyncio.create_task(log.wait_for(0))
     while cluster.storage.refused < 2:
@@ -364,7 +364,7 @@ async def test_appends_wait_for_the_object_store_and_continue(cluster: LogCluste
     assert not waiting.done()
     assert not reading.done()
     assert log.high_watermark == 0
-    cluster.storage.is_away = False
+    cluster.storage.is_down = False
     assert (await waiting).base_offset == 0
     await reading
     assert await cluster.storage.names("log/db/events-7/0/tail/")
@@ -388,14 +388,14 @@ async def test_closing_does_not_wait_for_an_unavailable_object_store(cluster: Lo
     server = await cluster.server("one")
     log = await server.open(ack_after_upload=True)
     await fill(log, 1)
-    cluster.storage.is_away = True
+    cluster.storage.is_down = True
     waiting = asyncio.create_task(log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL))
     while not cluster.storage.refused:
         await asyncio.sleep(0.01)
     await log.close()
     with refused(ErrorCode.STORAGE):
         await waiting
-    cluster.storage.is_away = False
+    cluster.storage.is_down = False
     log = await server.open(ack_after_upload=True)
     assert not (await log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL)).is_duplicate
     assert offsets(await read_all(log)) == [(0, 2), (2, 4)]
@@ -425,7 +425,7 @@ async def test_server_replaced_during_opening_does_not_open_the_log(
     first = await cluster.server("one")
     log = await first.open(ack_after_upload=True)
     await fill(log, 1)
-    cluster.storage.is_away = True
+    cluster.storage.is_down = True
     waiting = asyncio.create_task(log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL))
     while not cluster.storage.refused:
         await asyncio.sleep(0.01)
@@ -435,7 +435,7 @@ async def test_server_replaced_during_opening_does_not_open_the_log(
     first.stop()
     shutil.rmtree(first.folder)
     (cluster.folder / "copy at the kill").rename(first.folder)
-    cluster.storage.is_away = False
+    cluster.storage.is_down = False
     first.start()
     await first.become_leader()
     put = cluster.storage.put
@@ -458,11 +458,11 @@ async def test_appends_wait_for_the_metadata_store_and_continue(
     was_read = asyncio.Event()
     row = cluster.meta.row
 
-    async def is_away(sql: str, *values: Value) -> Row | None:
+    async def is_down(sql: str, *values: Value) -> Row | None:
         was_read.set()
-        raise Unavailable("the metadata store is away")
+        raise Unavailable("the metadata store is unavailable")
 
-    monkeypatch.setattr(cluster.meta, "row", is_away)
+    monkeypatch.setattr(cluster.meta, "row", is_down)
     waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
     await asyncio.wait({waiting, asyncio.ensure_future(was_read.wait())}, return_when=asyncio.FIRST_COMPLETED)
     assert not waiting.done()
