@@ -35,15 +35,6 @@ def cpu_seconds(root: int) -> float:
     return ticks * TICK_SECONDS
 
 
-def command(pid: int) -> str:
-    """Return the end of the process's command line."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return "gone"
-    return " ".join(Path(word.decode(errors="replace")).name for word in words if word)[:60]
-
-
 def _stat(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the command name: state, parent's id and so on."""
     try:

@@ -40,7 +40,9 @@ class S3Store:
     tool: LoadTool
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        requests = [Request("PUT", f"/{place.removeprefix('s3://')}", body=content) for place, content in contents]
+        requests = [
+            Request("PUT", f"/{location.removeprefix('s3://')}", body=content) for location, content in contents
+        ]
         self.tool.deliver(self.endpoint, requests)
 
 
@@ -49,8 +51,8 @@ class FolderStore:
     """Writes table files to a local folder, as an engine on the same machine does."""
 
     def put(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        for place, content in contents:
-            path = Path(place.removeprefix("file:").replace("//", "/"))
+        for location, content in contents:
+            path = Path(location.removeprefix("file:").replace("//", "/"))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 

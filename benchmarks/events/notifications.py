@@ -36,9 +36,11 @@ def minio(sinks: Mapping[str, Sink]) -> Recipe:
             name = f"MINIO_NOTIFY_{kind.upper()}"
             queue = folder.parent / f"queue-{kind}"
             queue.mkdir(exist_ok=True)
-            own = {"ENDPOINT": sink.url} if kind == WEBHOOK else {"BROKERS": sink.brokers, "TOPIC": topic_of("MinIO")}
-            own |= {"ENABLE": "on", "QUEUE_DIR": str(queue), "QUEUE_LIMIT": "1000000"}
-            variables |= {f"{name}_{key}_sink": value for key, value in own.items()}
+            options = (
+                {"ENDPOINT": sink.url} if kind == WEBHOOK else {"BROKERS": sink.brokers, "TOPIC": topic_of("MinIO")}
+            )
+            options |= {"ENABLE": "on", "QUEUE_DIR": str(queue), "QUEUE_LIMIT": "1000000"}
+            variables |= {f"{name}_{key}_sink": value for key, value in options.items()}
         return variables
 
     return _with(servers.minio(), environment)

@@ -145,10 +145,10 @@ async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
     async def create(tx: Transaction) -> NewClientCredentials:
         return await site.credentials.create(tx, user)
 
-    made = await site.object_context.meta.transact(create)
+    created = await site.object_context.meta.transact(create)
 
     async def issue() -> IssuedToken:
-        client = await site.clients.authenticate(made.client_id, made.secret, "127.0.0.1")
+        client = await site.clients.authenticate(created.client_id, created.secret, "127.0.0.1")
         return await site.issuer.issue(client, "PRINCIPAL_ROLE:ALL")
 
     token = (await issue()).token

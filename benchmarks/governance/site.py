@@ -126,23 +126,23 @@ def _wire(
 ) -> Site:
     meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
     authorizer, keys = CatalogAuthorizer(object_context), AccessKeys(meta, outbox, master, clock, root)
-    hashes, own = SecretHasher(), settings.tokens
-    verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
+    hasher, token_settings = SecretHasher(), settings.tokens
+    verifier = TokenVerifier(meta, keys, master, clock, issuer=token_settings.issuer)
     issuer = TokenIssuer(
         TokenSigningKeys(meta, outbox, master, clock, root.principal),
         verifier,
         clock,
-        issuer=own.issuer,
-        lifetime_seconds=int(own.lifetime),
-        renewal_seconds=int(own.renewal),
+        issuer=token_settings.issuer,
+        lifetime_seconds=int(token_settings.lifetime),
+        renewal_seconds=int(token_settings.renewal),
     )
     return Site(
         object_context,
         catalog,
         authorizer,
         keys,
-        ClientAuthenticator(meta, keys, hashes, LoginThrottle(clock), master),
-        ClientCredentialStore(meta, outbox, hashes, clock, root.principal, root.access_key_id),
+        ClientAuthenticator(meta, keys, hasher, LoginThrottle(clock), master),
+        ClientCredentialStore(meta, outbox, hasher, clock, root.principal, root.access_key_id),
         issuer,
         verifier,
         Principals(meta, outbox, clock, root.principal),
