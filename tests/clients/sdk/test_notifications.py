@@ -102,7 +102,7 @@ def test_sns_lambda_and_eventbridge_destinations_are_refused(s3: Any, bucket: st
         put(s3, bucket, **others)
 
 
-def test_who_may_not_is_refused(
+def test_notification_configuration_requires_permissions(
     bucket: str, lakebed_server: RunningServer, unprivileged: User, reader: User, connect: Connect
 ) -> None:
     unprivileged_s3, reader_s3 = connect(lakebed_server, unprivileged.keys), connect(lakebed_server, reader.keys)
@@ -135,7 +135,7 @@ def event_kinds(log: LakebedClient, bucket: str) -> list[str]:
         page = log.events.read(page.next_after, subject=bucket)
 
 
-def test_every_change_of_an_object_is_told_under_its_name(s3: Any, new_name: str, log: LakebedClient) -> None:
+def test_every_change_of_an_object_emits_an_event_of_its_kind(s3: Any, new_name: str, log: LakebedClient) -> None:
     bucket, key = new_name, {"Bucket": new_name, "Key": "k"}
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
     s3.put_object(**key, Body=b"abc")
@@ -165,7 +165,7 @@ def test_every_change_of_an_object_is_told_under_its_name(s3: Any, new_name: str
     ]
 
 
-def test_what_changes_nothing_is_told_where_a_rule_asks_for_it(s3: Any, bucket: str, log: LakebedClient) -> None:
+def test_reads_and_no_op_deletes_emit_events_if_a_rule_subscribes(s3: Any, bucket: str, log: LakebedClient) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"abc")
     s3.get_object(Bucket=bucket, Key="k")["Body"].read()
     s3.delete_object(Bucket=bucket, Key="absent")

@@ -123,7 +123,7 @@ def test_path_is_verified_as_it_was_signed(lakebed_server: RunningServer, s3: An
         assert (answer.status, answer.body) == (200, b"1"), (used_signer.service, sent, signed)
     if twice != once:
         url = lakebed_server.endpoint + once
-        assert fetch("GET", url, headers=used_signer.headers("GET", url, EMPTY_SHA256, path=twice)).status == 403
+        assert fetch("GET", url, headers=signer.headers("GET", url, EMPTY_SHA256, path=twice)).status == 403
 
 
 def test_key_that_is_too_long_is_refused(s3: Any, bucket: str) -> None:

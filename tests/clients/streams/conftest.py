@@ -1,4 +1,4 @@
-"""Fixtures of the tests with pyfluss: a server with streams, connections to it, a database of one's own."""
+"""Fixtures of the tests with pyfluss: a server with streams, connections to it, a new database."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.clients.streams.serving import StreamServer, connected, running_strea
 
 @pytest.fixture(scope="session")
 def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamServer]:
-    """One server for all tests that only use it."""
+    """A server shared by all tests that do not change it."""
     with running_streams(tmp_path_factory.mktemp("streams") / "data") as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
-def _nothing_crashes_unseen(streams: StreamServer) -> Iterator[None]:
-    """Whatever a client sends, the server has an answer: what it did not expect would stand in its log."""
+def _no_request_crashes(streams: StreamServer) -> Iterator[None]:
+    """No request of a client makes a handler crash: a crash would be in the server log."""
     before = len(streams.server.log_text())
     yield
-    said = streams.server.log_text()[before:]
-    assert "Traceback" not in said, said
+    log = streams.server.log_text()[before:]
+    assert "Traceback" not in log, log
 
 
 @pytest_asyncio.fixture
@@ -39,13 +39,13 @@ async def connection(streams: StreamServer) -> AsyncIterator[Any]:  # Any: pyflu
 
 @pytest.fixture
 def admin(connection: Any) -> Any:
-    """The administration of the server, as root."""
+    """Fluss' admin client, as root."""
     return connection.get_admin()
 
 
 @pytest_asyncio.fixture
 async def database(admin: Any) -> AsyncIterator[str]:
-    """A database of one's own."""
+    """A new database."""
     name = f"db_{uuid.uuid4().hex[:12]}"
     await admin.create_database(name)
     yield name
@@ -54,12 +54,12 @@ async def database(admin: Any) -> AsyncIterator[str]:
 
 @pytest.fixture
 def table_path(database: str) -> Any:
-    """A path at which there is no table yet."""
+    """The path of a table that does not exist yet."""
     return fluss.TablePath(database, "t")
 
 
 @pytest.fixture
 def raw(streams: StreamServer) -> Iterator[socket.socket]:
-    """A connection without a client on it."""
+    """A raw TCP connection."""
     with socket.create_connection(("127.0.0.1", streams.port), timeout=30) as made:
         yield made

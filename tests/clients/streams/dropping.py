@@ -1,6 +1,6 @@
-"""Two clients behind one interface, for tests that drop partitions under them: pyfluss, and the Rust client.
+"""pyfluss and the Rust client behind one interface, for tests that drop partitions while clients use them.
 
-Each keeps its scanner, its writers and its lookuper from the first use on, with whatever they remember.
+Each client keeps its scanner, writers and lookuper with their cached metadata.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _WAIT_MS: Final = 30_000
 
 
 class Refused(Exception):
-    """The client says that a call failed."""
+    """A call of the client failed."""
 
 
 class Client(Protocol):
-    """What the tests do with a table of an `id` and a `region`, by which it is partitioned."""
+    """Operations on a table with an `id` and a `region`, partitioned by region."""
 
     async def subscribe(self, table: str, partition_id: int) -> None:
-        """Have the scanner of a table read a partition, too, from its beginning."""
+        """Subscribe the scanner of a table to another partition, from its beginning."""
         ...
 
     async def poll(self, table: str) -> list[int]:
-        """The ids of the rows that the scanner has next; after a while none. Raises Refused."""
+        """The ids of the next rows of the scanner; empty after a timeout. Raises Refused."""
         ...
 
     async def append(self, table: str, id_: int, region: str) -> None:
-        """Append a row to a log table and wait until that is acknowledged. Raises Refused."""
+        """Append a row to a log table and wait for the acknowledgement. Raises Refused."""
         ...
 
     async def upsert(self, table: str, id_: int, region: str) -> None:
-        """Write a row to a keyed table and wait until that is acknowledged. Raises Refused."""
+        """Upsert a row into a KV table and wait for the acknowledgement. Raises Refused."""
         ...
 
     async def lookup(self, table: str, id_: int, region: str) -> int | None:
-        """The id of the row with this key, if there is one. Raises Refused."""
+        """The id of the row with this key, if it exists. Raises Refused."""
         ...
 
 
@@ -116,31 +116,31 @@ class _Rust:
         found = await self._do("lookup", table, id=id_, region=region, wait_ms=_WAIT_MS)
         return None if found is None else int(found)
 
-    async def _do(self, command: str, table: str, **words: Any) -> Any:
-        asked = json.dumps({"do": command, "table": table} | words)
-        answer = json.loads(await asyncio.to_thread(self._call, asked))
+    async def _do(self, command: str, table: str, **arguments: Any) -> Any:
+        request = json.dumps({"do": command, "table": table} | arguments)
+        answer = json.loads(await asyncio.to_thread(self._call, request))
         if "error" in answer:
             raise Refused(answer["error"])
         return answer["found"]
 
-    def _call(self, asked: str) -> str:
+    def _call(self, request: str) -> str:
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the program was started without pipes")
-        self._process.stdin.write(f"{asked}\n")
+        self._process.stdin.write(f"{request}\n")
         self._process.stdin.flush()
         return self._process.stdout.readline()
 
 
 @asynccontextmanager
 async def pyfluss_client(streams: StreamServer) -> AsyncIterator[Client]:
-    """The Python client, on a connection of its own."""
+    """The Python client, on a new connection."""
     async with connected(streams) as connection:
         yield _Pyfluss(connection)
 
 
 @asynccontextmanager
 async def rust_client(streams: StreamServer) -> AsyncIterator[Client]:
-    """The released Rust client, in a program of its own."""
+    """The released Rust client, in a separate process."""
     program = await asyncio.to_thread(find_or_build, "stream-client", _PROGRAM)
     command = [str(program), streams.address, streams.server.access_key, streams.server.secret_key]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""A byte store that clients of streams read themselves: a server of ours with STS, and one whose bytes are there."""
+"""An object store that stream clients read directly: a Lakebed server with STS, used by another server."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TABLE: Final = "events"
 SCHEMA: Final = pyarrow.schema([("id", pyarrow.int32()), ("name", pyarrow.string())])
 OLD_ROWS: Final = 20_000
 ROWS: Final = OLD_ROWS + 100
-"""The first are in the byte store alone, the others on the disk of the server."""
+"""The first `OLD_ROWS` are only in the object store, the others on the server's disk."""
 
 _BATCH_ROWS: Final = 1_000
 
 
 class Read(NamedTuple):
-    """A request for an object that the store answered."""
+    """A read request in the access log of the object store."""
 
     principal: str
     method: str
@@ -41,36 +41,36 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class FileStore:
-    """The store, and whose keys the server of streams has to it."""
+    """The object store, and the user whose access key the stream server uses."""
 
     server: RunningServer
-    home: User
+    owner: User
 
     @property
     def role(self) -> str:
-        """One that it can assume."""
-        return f"arn:aws:iam::{self.home.arn.split(':')[4]}:role/streams"
+        """A role that the owner can assume."""
+        return f"arn:aws:iam::{self.owner.arn.split(':')[4]}:role/streams"
 
     def flags(self, *more: str) -> list[str]:
-        """What a server is told to keep its bytes there."""
-        said = {
+        """Flags of a server that stores its data there."""
+        values = {
             "storage.kind": "s3",
             "storage.s3.bucket": BUCKET,
             "storage.s3.prefix": PREFIX,
             "storage.s3.endpoint": self.server.endpoint,
             "storage.s3.allow_http": "true",
-            "storage.s3.access_key_id": self.home.keys.access_key,
+            "storage.s3.access_key_id": self.owner.keys.access_key,
             "streams.segment": "64KiB",
         }
-        return [f"--set={name}={value}" for name, value in said.items()] + [f"--set={each}" for each in more]
+        return [f"--set={name}={value}" for name, value in values.items()] + [f"--set={each}" for each in more]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The same, of what is secret."""
-        return {"LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY": self.home.keys.secret_key}
+        """The secret settings of such a server."""
+        return {"LAKEBED_STORAGE__S3__SECRET_ACCESS_KEY": self.owner.keys.secret_key}
 
     def reads(self) -> list[Read]:
-        """All that was read of segments and snapshots so far, in order."""
+        """All reads of segments and snapshots so far, in order."""
         entries = [json.loads(line) for line in self.server.log_text().splitlines() if '"lakebed.access"' in line]
         found = [Read(it["principal"], it["method"], it["target"].partition("?")[0], it["status"]) for it in entries]
         return [it for it in found if it.method in ("GET", "HEAD") and f"/{BUCKET}/{PREFIX}/streams/" in it.path]
@@ -78,7 +78,7 @@ class FileStore:
 
 @contextmanager
 def file_store(folder: Path) -> Iterator[FileStore]:
-    """A store for the time of a block, with the bucket in it."""
+    """Run an object store with the bucket."""
     server = start_server(folder / "store", "--set", "log.access=true", workers=1)
     try:
         with s3_connected(server) as s3:
@@ -90,7 +90,7 @@ def file_store(folder: Path) -> Iterator[FileStore]:
 
 @contextmanager
 def serving_from(store: FileStore, data: Path, *settings: str) -> Iterator[StreamServer]:
-    """A server of streams whose bytes are there, for the time of a block."""
+    """Run a stream server that stores its data there."""
     started = start_streams(data, *store.flags(*settings), environment=store.environment)
     try:
         yield started
@@ -100,7 +100,7 @@ def serving_from(store: FileStore, data: Path, *settings: str) -> Iterator[Strea
 
 
 async def fill(store: FileStore, data: Path, *others: str) -> None:
-    """Make tables in a data folder, with old rows in the byte store alone, as where another server went on."""
+    """Create tables in a data folder, with old rows only in the object store, as after a failover."""
     with serving_from(store, data, "streams.upload_on_stop=true") as started:
         async with connected(started) as connection:
             for name in (TABLE, *others):
@@ -125,7 +125,7 @@ async def fill(store: FileStore, data: Path, *others: str) -> None:
 
 
 def forbid_lasting_keys(store: FileStore) -> None:
-    """Let segments be read with temporary keys alone: those of the server itself are refused."""
+    """Deny reads of segments with long-term access keys; temporary credentials are required."""
     statement = {
         "Effect": "Deny",
         "Principal": "*",
@@ -139,13 +139,13 @@ def forbid_lasting_keys(store: FileStore) -> None:
 
 
 def rows(numbers: Sequence[int]) -> pyarrow.RecordBatch:
-    """Rows of some size."""
+    """Rows of about 100 bytes."""
     names = [f"{number:0100d}" for number in numbers]
     return pyarrow.record_batch([pyarrow.array(numbers, pyarrow.int32()), pyarrow.array(names)], schema=SCHEMA)
 
 
 def reader_of(streams: StreamServer, folder: Path, *tables: str) -> User:
-    """Somebody who may read these tables of the database `fluss`, and nothing else."""
+    """Create a user that may only read these tables of the database `fluss`."""
     made = make_user(streams.server)
     statement = {
         "Effect": "Allow",

@@ -15,7 +15,7 @@ from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, start_server
 
 ROWS = pyarrow.schema([("id", pyarrow.int32()), ("name", pyarrow.string()), ("score", pyarrow.float64())])
-"""What most tables here have."""
+"""The usual schema."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StreamServer:
 
 @contextmanager
 def running_streams(data: Path, *flags: str) -> Iterator[StreamServer]:
-    """A server for the time of a block."""
+    """Run a server with streams."""
     started = start_streams(data, *flags)
     try:
         yield started
@@ -56,7 +56,7 @@ def start_streams(
 
 
 def config(address: str, user: str = ROOT_ACCESS_KEY, secret: str = ROOT_SECRET_KEY, **others: str) -> Any:
-    """What pyfluss is told to connect with."""
+    """Connection settings of pyfluss."""
     return fluss.Config(
         {
             "bootstrap.servers": address,
@@ -73,7 +73,7 @@ def config(address: str, user: str = ROOT_ACCESS_KEY, secret: str = ROOT_SECRET_
 async def connected(
     streams: StreamServer, user: str = ROOT_ACCESS_KEY, secret: str = ROOT_SECRET_KEY, **others: str
 ) -> AsyncIterator[Any]:
-    """A connection for the time of a block."""
+    """Open a connection."""
     made = await fluss.FlussConnection.create(config(streams.address, user, secret, **others))
     try:
         yield made
@@ -90,14 +90,14 @@ async def make_table(
     auto_increment: str | None = None,
     **described: Any,
 ) -> Any:
-    """A table at that path, opened."""
+    """Create a table and open it."""
     columns = fluss.Schema(schema, primary_keys=primary_key, auto_increment_column=auto_increment)
     await connection.get_admin().create_table(path, fluss.TableDescriptor(columns, **described))
     return await connection.get_table(path)
 
 
 async def read_records(table: Any, count: int, *, buckets: int = 1, project: list[str] | None = None) -> list[Any]:
-    """So many records of a table from its beginning, one by one."""
+    """The first `count` records of a table."""
     scan = table.new_scan()
     if project is not None:
         scan = scan.project_by_name(project)
@@ -107,15 +107,15 @@ async def read_records(table: Any, count: int, *, buckets: int = 1, project: lis
 
 
 async def drain(scanner: Any, count: int) -> list[Any]:
-    """The next so many records of a scanner. Raises AssertionError if they do not come."""
+    """The next `count` records of a scanner. Raises AssertionError if they do not arrive."""
     found: list[Any] = []
     for _ in range(60):
         found += list(await scanner.poll(1000))
         if len(found) >= count:
             return found
-    raise AssertionError(f"records did not come. wanted={count} found={len(found)}")
+    raise AssertionError(f"records did not arrive. expected={count} found={len(found)}")
 
 
 def error_code(raised: Any) -> int:
-    """The protocol's number for what was raised."""
+    """The protocol's error code of an exception."""
     return int(raised.value.error_code)

@@ -1,4 +1,4 @@
-"""Databases, tables, partitions and offsets, administered with pyfluss."""
+"""Administration of databases, tables, partitions and offsets with pyfluss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.clients.streams.serving import ROWS, StreamServer, error_code, make_t
 pytestmark = pytest.mark.integration
 
 
-async def test_databases_are_made_listed_described_and_dropped(admin: Any, database: str) -> None:
+async def test_databases_are_created_listed_and_dropped(admin: Any, database: str) -> None:
     name = f"{database}_more"
     described = fluss.DatabaseDescriptor(comment="orders", custom_properties={"team": "sales"})
     await admin.create_database(name, described)
@@ -35,7 +35,7 @@ async def test_databases_are_made_listed_described_and_dropped(admin: Any, datab
     await admin.drop_database(name, ignore_if_not_exists=True)
 
 
-async def test_a_database_with_tables_is_dropped_only_with_them(connection: Any, admin: Any, database: str) -> None:
+async def test_database_with_tables_is_dropped_only_with_cascade(connection: Any, admin: Any, database: str) -> None:
     path = fluss.TablePath(database, "kept")
     await make_table(connection, path)
     with pytest.raises(fluss.FlussError) as raised:
@@ -46,7 +46,7 @@ async def test_a_database_with_tables_is_dropped_only_with_them(connection: Any,
 
 
 @pytest.mark.parametrize("name", ["", "with space", "__hidden", "a" * 201, "dotted.name", "ünicode"])
-async def test_names_that_cannot_be(admin: Any, database: str, name: str) -> None:
+async def test_invalid_names_are_refused(admin: Any, database: str, name: str) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await admin.create_database(name)
     assert error_code(raised) == 16
@@ -55,7 +55,7 @@ async def test_names_that_cannot_be(admin: Any, database: str, name: str) -> Non
     assert error_code(raised) == 15
 
 
-async def test_tables_are_made_listed_described_and_dropped(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_tables_are_created_listed_described_and_dropped(connection: Any, admin: Any, table_path: Any) -> None:
     schema = fluss.Schema(ROWS, primary_keys=["id"])
     descriptor = fluss.TableDescriptor(
         schema,
@@ -90,7 +90,7 @@ async def test_tables_are_made_listed_described_and_dropped(connection: Any, adm
     await admin.drop_table(table_path, ignore_if_not_exists=True)
 
 
-async def test_a_table_needs_its_database(admin: Any) -> None:
+async def test_table_requires_an_existing_database(admin: Any) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await admin.create_table(fluss.TablePath("nowhere", "t"), fluss.TableDescriptor(fluss.Schema(ROWS)))
     assert error_code(raised) == 4
@@ -108,7 +108,7 @@ async def test_a_table_needs_its_database(admin: Any) -> None:
         ({"bucket_keys": ["nothing"]}, 15),
     ],
 )
-async def test_tables_that_cannot_be(admin: Any, table_path: Any, described: dict[str, Any], code: int) -> None:
+async def test_invalid_tables_are_refused(admin: Any, table_path: Any, described: dict[str, Any], code: int) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await admin.create_table(table_path, fluss.TableDescriptor(fluss.Schema(ROWS), **described))
     assert error_code(raised) == code
@@ -116,20 +116,20 @@ async def test_tables_that_cannot_be(admin: Any, table_path: Any, described: dic
 
 
 @pytest.mark.parametrize("reserved", ["__offset", "__bucket", "_change_type"])
-async def test_columns_that_every_table_has_are_reserved(admin: Any, table_path: Any, reserved: str) -> None:
+async def test_system_columns_are_reserved(admin: Any, table_path: Any, reserved: str) -> None:
     schema = fluss.Schema(pyarrow.schema([("id", pyarrow.int32()), (reserved, pyarrow.int32())]))
     with pytest.raises(fluss.FlussError) as raised:
         await admin.create_table(table_path, fluss.TableDescriptor(schema))
     assert error_code(raised) == 15
 
 
-async def test_the_server_is_coordinator_and_tablet_server(admin: Any, streams: StreamServer) -> None:
+async def test_server_is_coordinator_and_tablet_server(admin: Any, streams: StreamServer) -> None:
     nodes = await admin.get_server_nodes()
     assert {node.server_type for node in nodes} == {"CoordinatorServer", "TabletServer"}
     assert {(node.host, node.port) for node in nodes} == {("127.0.0.1", streams.port)}
 
 
-async def test_partitions_are_made_listed_and_dropped(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_partitions_are_created_listed_and_dropped(connection: Any, admin: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("region", pyarrow.string()), ("day", pyarrow.string())])
     table = await make_table(connection, table_path, schema, partition_keys=["region", "day"], bucket_count=2)
     assert table.get_table_info().get_partition_keys() == ["region", "day"]

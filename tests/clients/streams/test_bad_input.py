@@ -1,4 +1,4 @@
-"""What no client of good will sends, to a running server: it is refused in words, and others do not notice."""
+"""Malformed requests to a running server: they are refused with an error, and other clients are unaffected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def batch(first: int, schema_id: int = 1) -> bytes:
 
 
 def produce(streams: StreamServer, table_id: int, *parts: bytes) -> list[tuple[int, str]]:
-    """What is wrong with each part, sent to a bucket of its own."""
+    """Send each part to a separate bucket; the error code and message of each."""
     asked = b"".join(write_fields({4: write_fields({2: bucket, 3: part})}) for bucket, part in enumerate(parts))
     connection = connect(streams)
     answer = connection.call(1014, write_fields({1: -1, 2: table_id, 3: 60_000}) + asked)
@@ -54,26 +54,24 @@ def produce(streams: StreamServer, table_id: int, *parts: bytes) -> list[tuple[i
     return [(number(each, 3), text(each, 4).decode()) for each in messages(answer, 1)]
 
 
-async def test_a_wrong_checksum_and_an_unknown_schema_are_refused_and_other_buckets_take_theirs(
+async def test_invalid_batches_are_refused_and_other_buckets_accept_theirs(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     uncompressed = {"table.log.arrow.compression.type": "NONE"}
     table = await make_table(connection, table_path, bucket_count=5, properties=uncompressed)
     wrong = bytearray(batch(1))
     wrong[-1] ^= 1
-    told = await asyncio.to_thread(
+    errors = await asyncio.to_thread(
         produce, streams, table.get_table_info().table_id, batch(7), bytes(wrong), batch(2, 2), batch(3)[:-1], batch(8)
     )
-    assert [code for code, _ in told] == [0, CORRUPT, NO_SCHEMA, CORRUPT, 0]
-    assert "checksum" in told[1][1]
-    assert "schema_id=2" in told[2][1]
+    assert [code for code, _ in errors] == [0, CORRUPT, NO_SCHEMA, CORRUPT, 0]
+    assert "checksum" in errors[1][1]
+    assert "schema_id=2" in errors[2][1]
     found = await read_records(table, 2, buckets=5)
     assert sorted(record.row["id"] for record in found) == [7, 8]
 
 
-async def test_keys_of_an_unknown_schema_and_with_a_wrong_checksum_are_refused(
-    streams: StreamServer, connection: Any, table_path: Any
-) -> None:
+async def test_invalid_kv_batches_are_refused(streams: StreamServer, connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     table_id = table.get_table_info().table_id
     unknown = write_kv_batch([(b"\1", b"\0\1")], 9, -1, -1)
@@ -95,7 +93,7 @@ async def test_keys_of_an_unknown_schema_and_with_a_wrong_checksum_are_refused(
     assert await table.new_lookup().create_lookuper().lookup({"id": 1}) == {"id": 1, "name": "good", "score": None}
 
 
-async def test_frames_that_are_too_large_or_never_end_disturb_nobody(
+async def test_oversized_and_incomplete_frames_do_not_affect_other_clients(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path)
@@ -115,14 +113,14 @@ async def test_frames_that_are_too_large_or_never_end_disturb_nobody(
         each.close()
 
 
-async def test_who_sends_too_large_a_request_is_told_so_though_it_reads_only_then(
+async def test_oversized_request_gets_an_error_even_if_the_client_reads_late(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path, bucket_count=2)
     table_id, large = table.get_table_info().table_id, bytes(20 * 1024 * 1024)
-    told = await asyncio.to_thread(produce, streams, table_id, large, large)
-    assert [code for code, _ in told] == [TOO_LARGE, TOO_LARGE]
-    assert "limit=33554432" in told[0][1]
+    errors = await asyncio.to_thread(produce, streams, table_id, large, large)
+    assert [code for code, _ in errors] == [TOO_LARGE, TOO_LARGE]
+    assert "limit=33554432" in errors[0][1]
 
     def look_up() -> None:
         raw = connect(streams)
@@ -136,12 +134,12 @@ async def test_who_sends_too_large_a_request_is_told_so_though_it_reads_only_the
     assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
 
 
-async def test_a_writer_whose_batches_are_too_large_is_told_so_and_goes_on(tmp_path: Path) -> None:
+async def test_writer_with_oversized_batches_gets_an_error_and_continues(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"id": number, "name": name, "score": None}
         for number, name in ((1, random.Random(0).randbytes(200_000).hex()), (2, "small"))
     ]
-    few = {"writer.retries": "3"}  # not for ever, if it takes the answer for something that passes
+    few = {"writer.retries": "3"}  # limited, in case the client treats the error as retriable
     with running_streams(tmp_path / "data", "--set", "streams.max_frame=64KiB") as small:
         async with connected(small, **few) as connection:
             log = await make_table(connection, fluss.TablePath("fluss", "log"))

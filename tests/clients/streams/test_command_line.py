@@ -26,7 +26,7 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 @pytest.fixture
 def run(streams: StreamServer) -> Run:
-    """Run a task on a table as root; what it printed."""
+    """Run a subcommand on a table as root."""
     environment = {
         **os.environ,
         "LAKEBED_ACCESS_KEY": streams.server.access_key,
@@ -54,7 +54,7 @@ def followed(run: Run, table: str, *flags: str) -> list[Any]:  # Any: JSON docum
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_log_table_from_its_making_to_its_lag(run: Run, database: str) -> None:
+def test_log_table_is_created_written_read_and_reports_its_lag(run: Run, database: str) -> None:
     table = f"{database}.orders"
     columns = ["--column", "id:bigint", "--column", "total:decimal(10,2)", "--column", "at:timestamp"]
     made = printed(run("create", table, *columns, "--buckets", "2", "--option", "table.log.ttl=1d", "--json"))
@@ -83,7 +83,7 @@ def test_a_log_table_from_its_making_to_its_lag(run: Run, database: str) -> None
     assert b"not tiered: table.datalake.enabled is not true" in run("lag", table).stdout
 
 
-def test_lag_says_whether_the_lake_is_as_fresh_as_it_is_to_be(run: Run, database: str) -> None:
+def test_lag_compares_tiering_with_the_freshness(run: Run, database: str) -> None:
     table = f"{database}.orders"
     options = ["--option", "table.datalake.enabled=true", "--option", "table.datalake.freshness=1ms"]
     assert run("create", table, "--column", "id:int", *options).returncode == 0
@@ -92,7 +92,7 @@ def test_lag_says_whether_the_lake_is_as_fresh_as_it_is_to_be(run: Run, database
     assert b" s old: beyond the freshness of 0.001 s." in run("lag", table).stdout
 
 
-async def test_changes_of_keys(run: Run, connection: Any, table_path: Any) -> None:
+async def test_changelog_is_printed(run: Run, connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     writer = table.new_upsert().create_writer()
     for score in (1.0, 2.0):
@@ -102,7 +102,7 @@ async def test_changes_of_keys(run: Run, connection: Any, table_path: Any) -> No
     assert [(record["change"], record["row"]["score"]) for record in records] == [("+I", 1.0), ("-U", 1.0), ("+U", 2.0)]
 
 
-def test_partitions_are_named(run: Run, database: str) -> None:
+def test_commands_accept_partition_names(run: Run, database: str) -> None:
     table = f"{database}.daily"
     options = ["--option", "table.auto-partition.enabled=true", "--partition-by", "day"]
     made = printed(run("create", table, "--column", "id:int", "--column", "day:string", *options, "--json"))
@@ -111,7 +111,7 @@ def test_partitions_are_named(run: Run, database: str) -> None:
     for flags in (["--partition", day], []):
         row = json.dumps({"id": 1, "day": day}) + "\n"
         assert printed(run("produce", table, *flags, "--json", rows=row)) == {"appended": "1"}
-        # A row that is of another partition, and a time that is none.
+        # A row of another partition, and an invalid time.
         bad = run("produce", table, *flags, rows=row + '{"id":2,"day":"x"}\n')
         assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1), bad.stderr
     lag = {part["partition"]: part["lag"] for part in printed(run("lag", table, "--json"))}
@@ -120,7 +120,7 @@ def test_partitions_are_named(run: Run, database: str) -> None:
 
 
 @pytest.mark.parametrize("key", [pytest.param([], marks=pytest.mark.heavy), ["--key", "id,region"]])
-def test_rows_find_their_partitions_which_are_made(run: Run, database: str, key: list[str]) -> None:
+def test_rows_are_routed_to_partitions_that_are_created(run: Run, database: str, key: list[str]) -> None:
     table = f"{database}.orders"
     columns = ["--column", "id:int!", "--column", "region:string!", "--partition-by", "region", *key]
     assert run("create", table, *columns).returncode == 0
@@ -155,14 +155,14 @@ def test_rows_find_their_partitions_which_are_made(run: Run, database: str, key:
         ("create", ["--column", "id:int", "--option", "table.nonsense=1"], ""),
     ],
 )
-def test_what_cannot_be_done_is_one_line(run: Run, database: str, task: str, flags: list[str], rows: str) -> None:
+def test_errors_are_one_line(run: Run, database: str, task: str, flags: list[str], rows: str) -> None:
     done = run(task, f"{database}.nothing", *flags, rows=rows)
     assert done.returncode == 2
     assert done.stderr.startswith(b"lakebed: ")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_rows_that_are_none_of_the_table(run: Run, database: str) -> None:
+def test_rows_that_do_not_match_the_schema_are_refused(run: Run, database: str) -> None:
     table = f"{database}.t"
     assert run("create", table, "--column", "id:int").returncode == 0
     bad = run("produce", table, rows='{"nope":1}\n')
@@ -188,10 +188,10 @@ KEYED: Final = {
     "timestamp(3)": ("1960-01-01T00:00:00.001", datetime.datetime(1960, 1, 1, 0, 0, 0, 1000)),
     "bytes": ("raw", b"raw"),
 }
-"""Of each type a value as JSON has it, and as pyfluss has it."""
+"""A value of each type, in JSON and in pyfluss."""
 
 
-async def test_rows_with_keys_are_where_clients_look_for_them(run: Run, connection: Any, table_path: Any) -> None:
+async def test_kv_rows_are_in_the_bucket_where_clients_look_them_up(run: Run, connection: Any, table_path: Any) -> None:
     table = f"{table_path.database_name}.{table_path.table_name}"
     columns = [word for at, type_ in enumerate(KEYED) for word in ("--column", f"c{at}:{type_}")]
     keys = ["--column", "id:int!", "--column", "name:string!", "--key", "id,name"]
@@ -205,7 +205,7 @@ async def test_rows_with_keys_are_where_clients_look_for_them(run: Run, connecti
     for number in (0, 13, 39):
         key = {"id": number - 20, "name": f"n{number}"}
         assert await lookuper.lookup(key) == key | wanted
-    gone = '{"id":-20,"name":"n0"}\n{"id":19,"name":"n39","c3":1}\n{"id":99,"name":"nobody"}\n'
+    gone = '{"id":-20,"name":"n0"}\n{"id":19,"name":"n39","c3":1}\n{"id":99,"name":"absent"}\n'
     assert printed(run("produce", table, "--delete", "--json", rows=gone)) == {"deleted": "3"}
     assert await lookuper.lookup({"id": -20, "name": "n0"}) is None
     assert await lookuper.lookup({"id": 19, "name": "n39"}) is None
@@ -215,7 +215,7 @@ async def test_rows_with_keys_are_where_clients_look_for_them(run: Run, connecti
 
 
 @pytest.mark.heavy
-async def test_what_the_server_counts_is_left_to_it(run: Run, connection: Any, table_path: Any) -> None:
+async def test_auto_increment_columns_are_left_to_the_server(run: Run, connection: Any, table_path: Any) -> None:
     schema = pa.schema([("name", pa.string()), ("number", pa.int64()), ("note", pa.string())])
     opened = await make_table(connection, table_path, schema, primary_key=["name"], auto_increment="number")
     table = f"{table_path.database_name}.{table_path.table_name}"
@@ -226,7 +226,7 @@ async def test_what_the_server_counts_is_left_to_it(run: Run, connection: Any, t
     assert await lookuper.lookup({"name": "b"}) == {"name": "b", "number": 2, "note": None}
 
 
-async def test_rows_of_a_log_are_in_buckets_by_its_key(run: Run, connection: Any, table_path: Any) -> None:
+async def test_log_rows_are_bucketed_by_the_bucket_key(run: Run, connection: Any, table_path: Any) -> None:
     opened = await make_table(connection, table_path, bucket_keys=["name"], bucket_count=3)
     async with opened.new_append().create_writer() as writer:
         for number in range(30):
@@ -248,7 +248,7 @@ async def test_rows_of_a_log_are_in_buckets_by_its_key(run: Run, connection: Any
 
 
 @pytest.mark.heavy
-async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: Any, table_path: Any) -> None:
+async def test_kv_rows_of_partitioned_tables(run: Run, connection: Any, admin: Any, table_path: Any) -> None:
     schema = pa.schema([("id", pa.int32()), ("region", pa.string()), ("v", pa.int32())])
     opened = await make_table(
         connection, table_path, schema, primary_key=["id", "region"], partition_keys=["region"], bucket_count=2
@@ -266,7 +266,7 @@ async def test_rows_of_partitions_with_keys(run: Run, connection: Any, admin: An
 
 
 @pytest.mark.parametrize("lake", ["iceberg", pytest.param("paimon", marks=pytest.mark.heavy)])
-async def test_rows_of_a_lake_s_tables_are_where_clients_look_for_them(
+async def test_kv_rows_of_lake_tables_are_in_the_bucket_where_clients_look_them_up(
     run: Run, connection: Any, table_path: Any, lake: str
 ) -> None:
     opened = await make_table(
@@ -285,7 +285,7 @@ async def test_rows_of_a_lake_s_tables_are_where_clients_look_for_them(
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("lake", ["iceberg", "paimon"])
-async def test_rows_of_a_lake_s_log_are_in_buckets_by_its_key(
+async def test_log_rows_of_lake_tables_are_bucketed_by_the_bucket_key(
     run: Run, connection: Any, table_path: Any, lake: str
 ) -> None:
     properties = {"table.datalake.format": lake}
@@ -304,7 +304,7 @@ async def test_rows_of_a_lake_s_log_are_in_buckets_by_its_key(
 
 
 @pytest.mark.heavy
-async def test_tables_of_a_lake_whose_rules_are_not_known_are_left_to_clients(run: Run, database: str) -> None:
+async def test_produce_refuses_tables_of_unsupported_lake_formats(run: Run, database: str) -> None:
     table = f"{database}.t"
     columns = ["--column", "id:int", "--key", "id", "--buckets", "2", "--option", "table.datalake.format=hudi"]
     assert run("create", table, *columns).returncode == 0
@@ -314,7 +314,7 @@ async def test_tables_of_a_lake_whose_rules_are_not_known_are_left_to_clients(ru
 
 @pytest.mark.parametrize("format_", ["INDEXED", "COMPACTED"])
 @pytest.mark.parametrize("key", [[], pytest.param(["--key", "id"], marks=pytest.mark.heavy)])
-def test_logs_of_rows_are_written_and_read(run: Run, database: str, format_: str, key: list[str]) -> None:
+def test_row_format_logs_are_written_and_read(run: Run, database: str, format_: str, key: list[str]) -> None:
     table = f"{database}.rows"
     options = ["--option", f"table.log.format={format_}", "--option", f"table.kv.format={format_}"]
     columns = ["--column", "id:int!", "--column", "name:string", "--column", "marks:map<string,int>"]
@@ -329,7 +329,7 @@ def test_logs_of_rows_are_written_and_read(run: Run, database: str, format_: str
 @pytest.mark.parametrize(
     "compression", ["LZ4_FRAME", *(pytest.param(each, marks=pytest.mark.heavy) for each in ("NONE", "ZSTD"))]
 )
-async def test_logs_are_compressed_as_they_are_to_be(
+async def test_logs_use_the_configured_compression(
     run: Run, connection: Any, table_path: Any, compression: str
 ) -> None:
     properties = {"table.log.arrow.compression.type": compression}
@@ -353,7 +353,7 @@ NESTED: Final = {
 
 
 @pytest.mark.parametrize("key", [pytest.param([], marks=pytest.mark.heavy), ["--key", "id"]])
-def test_nested_columns_from_their_making_to_their_rows(run: Run, database: str, key: list[str]) -> None:
+def test_nested_columns_are_created_written_and_read(run: Run, database: str, key: list[str]) -> None:
     table = f"{database}.nested"
     columns = [word for said in ("id:int!", *NESTED) for word in ("--column", said)]
     made = printed(run("create", table, *columns, *key, "--json"))
@@ -375,7 +375,7 @@ def test_nested_columns_from_their_making_to_their_rows(run: Run, database: str,
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), (bad, done.stderr)
 
 
-async def test_rows_with_maps_and_keys_are_what_clients_read(run: Run, connection: Any, table_path: Any) -> None:
+async def test_kv_rows_with_maps_are_readable_by_clients(run: Run, connection: Any, table_path: Any) -> None:
     table = f"{table_path.database_name}.{table_path.table_name}"
     columns = ["--column", "id:int", "--column", "marks:map<string,int>", "--key", "id"]
     assert run("create", table, *columns).returncode == 0
@@ -385,7 +385,7 @@ async def test_rows_with_maps_and_keys_are_what_clients_read(run: Run, connectio
     assert dict(found["marks"]) == {"a": 1, "longer than a slot": -2}
 
 
-def test_values_of_a_key_become_one(run: Run, database: str) -> None:
+def test_aggregation_merges_the_values_of_a_key(run: Run, database: str) -> None:
     table = f"{database}.sums"
     columns = ["--column", "id:int", "--column", "total:bigint", "--column", "names:string", "--key", "id"]
     functions = ["--aggregate", "total=sum", "--aggregate", "names=listagg(; )"]
@@ -400,7 +400,7 @@ def test_values_of_a_key_become_one(run: Run, database: str) -> None:
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
 
 
-def test_a_column_that_the_server_counts(run: Run, database: str) -> None:
+def test_auto_increment_column(run: Run, database: str) -> None:
     table = f"{database}.counted"
     columns = ["--column", "name:string", "--column", "number:bigint", "--key", "name", "--auto-increment", "number"]
     assert run("create", table, *columns).returncode == 0
@@ -414,7 +414,7 @@ def test_a_column_that_the_server_counts(run: Run, database: str) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
 
 
-async def test_a_bucket_key_of_its_own(run: Run, connection: Any, table_path: Any) -> None:
+async def test_bucket_key_may_differ_from_the_primary_key(run: Run, connection: Any, table_path: Any) -> None:
     table = f"{table_path.database_name}.{table_path.table_name}"
     columns = ["--column", "user:string", "--column", "id:int", "--column", "v:int", "--key", "user,id"]
     made = printed(run("create", table, *columns, "--bucket-by", "user", "--buckets", "3", "--json"))
@@ -427,7 +427,7 @@ async def test_a_bucket_key_of_its_own(run: Run, connection: Any, table_path: An
     assert sorted(row["id"] for row in found) == [3, 8, 13, 18]
 
 
-async def test_what_happens_to_tables_and_partitions_is_told(
+async def test_changes_of_tables_and_partitions_are_emitted_as_events(
     streams: StreamServer, connection: Any, admin: Any, table_path: Any
 ) -> None:
     schema = pa.schema([("id", pa.int32()), ("region", pa.string())])
@@ -445,12 +445,12 @@ async def test_what_happens_to_tables_and_partitions_is_told(
     command = [sys.executable, "-m", "lakebed", "events", "tail", *flags]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(each["kind"], each["subject"].removeprefix(subject)) for each in told] == [
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["kind"], each["subject"].removeprefix(subject)) for each in events] == [
         ("StreamDatabaseCreated", ""),
         ("StreamTableCreated", "/t"),
         ("StreamPartitionCreated", "/t/EU"),
         ("StreamPartitionDropped", "/t/EU"),
         ("StreamTableDropped", "/t"),
     ]
-    assert {each["payload"]["principal"] for each in told} == {"root"}
+    assert {each["payload"]["principal"] for each in events} == {"root"}

@@ -1,7 +1,7 @@
-"""What a client is answered that names a partition or a table that was dropped, call by call.
+"""Error codes of every call for a dropped partition or table.
 
-Clients take error 21 (UNKNOWN_TABLE_OR_BUCKET) as stale metadata: they look the table up again and go on. Error 36
-(PARTITION_NOT_EXIST) ends what they do, so it answers requests for metadata only: no partition of this name or id.
+Clients treat error 21 (UNKNOWN_TABLE_OR_BUCKET) as stale metadata: they refresh it and continue. Error 36
+(PARTITION_NOT_EXIST) fails their operation, so only metadata requests return it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ FETCH_WAIT_MS: Final = 50
 
 @dataclass(frozen=True)
 class Target:
-    """A bucket of a partition: what a call by ids names."""
+    """A bucket of a partition, as calls identify it by ids."""
 
     table_id: int
     partition_id: int
 
     def fields(self, *, table: int, partition: int, bucket: int) -> dict[int, int]:
-        """The three ids under the numbers that a message has for them."""
+        """The three ids under the field numbers of a message."""
         return {table: self.table_id, partition: self.partition_id, bucket: 0}
 
 
@@ -55,7 +55,7 @@ def dial(streams: StreamServer) -> StreamConnection:
 
 @pytest.fixture
 def wire(streams: StreamServer) -> Iterator[StreamConnection]:
-    """A connection on which calls are written by hand."""
+    """A connection for hand-built calls."""
     made = dial(streams)
     yield made
     made.close()
@@ -63,7 +63,7 @@ def wire(streams: StreamServer) -> Iterator[StreamConnection]:
 
 @pytest_asyncio.fixture
 async def tables(connection: Any, database: str) -> AsyncIterator[dict[str, Any]]:
-    """A log table and a keyed one, partitioned by region; each has the partitions EU and US."""
+    """A log table and a KV table, partitioned by region, each with the partitions EU and US."""
     made = {}
     for name, keys in ((LOG, None), (KEYED, ["id", "region"])):
         path = fluss.TablePath(database, name)
@@ -85,7 +85,7 @@ async def target(admin: Any, table: Any, region: str = "EU") -> Target:
 
 
 def bucket_code(answer: Fields, code: int) -> int:
-    """The error of the one bucket that an answer has."""
+    """The error code of the single bucket of a response."""
     (bucket,) = messages(answer, 1)
     return number(bucket, code)
 
@@ -98,8 +98,8 @@ def produce(wire: StreamConnection, to: Target) -> int:
 
 def fetch(wire: StreamConnection, to: Target, wait_ms: int = FETCH_WAIT_MS) -> int:
     part = write_fields({1: to.partition_id, 2: 0, 3: 0, 4: 1 << 20})
-    asked = write_fields({1: to.table_id, 2: False, 4: part})
-    answer = wire.call(1015, write_fields({1: -1, 2: 1 << 20, 3: asked, 4: wait_ms, 5: 1}))
+    request = write_fields({1: to.table_id, 2: False, 4: part})
+    answer = wire.call(1015, write_fields({1: -1, 2: 1 << 20, 3: request, 4: wait_ms, 5: 1}))
     (table,) = messages(answer, 1)
     return number(next(messages(table, 2)), 3)
 
@@ -152,7 +152,7 @@ CALLS_BY_ID: Final[dict[str, tuple[str, Callable[[StreamConnection, Target], int
     "lookup or insert": (KEYED, lookup_or_insert),
     "offsets": (LOG, list_offsets),
     "limit scan of a log": (LOG, limit_scan),
-    "limit scan of keys": (KEYED, limit_scan),
+    "limit scan of a KV table": (KEYED, limit_scan),
     "prefix lookup": (KEYED, prefix_lookup),
     "stats": (KEYED, table_stats),
     "KV scan": (KEYED, open_scan),
@@ -161,7 +161,7 @@ CALLS_BY_ID: Final[dict[str, tuple[str, Callable[[StreamConnection, Target], int
 
 @pytest.mark.parametrize(("name", "call"), CALLS_BY_ID.values(), ids=CALLS_BY_ID.keys())
 @pytest.mark.parametrize("was_open", [True, False], ids=["open before", "never opened"])
-async def test_calls_by_the_id_of_a_dropped_partition_are_answered_21(
+async def test_calls_with_the_id_of_a_dropped_partition_return_21(
     admin: Any,
     wire: StreamConnection,
     tables: dict[str, Any],
@@ -179,7 +179,7 @@ async def test_calls_by_the_id_of_a_dropped_partition_are_answered_21(
 
 
 @pytest.mark.parametrize(("name", "call"), CALLS_BY_ID.values(), ids=CALLS_BY_ID.keys())
-async def test_calls_by_the_id_of_a_dropped_table_are_answered_21(
+async def test_calls_with_the_id_of_a_dropped_table_return_21(
     admin: Any,
     wire: StreamConnection,
     tables: dict[str, Any],
@@ -194,18 +194,18 @@ async def test_calls_by_the_id_of_a_dropped_table_are_answered_21(
     def code() -> int:
         try:
             return call(wire, gone)
-        except FlussError as failure:  # of the call as a whole
+        except FlussError as failure:  # an error of the whole call
             return {ErrorCode.UNKNOWN_TABLE_OR_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.code]
 
     assert await asyncio.to_thread(code) == UNKNOWN_TABLE_OR_BUCKET
 
 
 def by_name(database: str, table: str, partition: str) -> bytes:
-    """A request for the metadata of a partition with this name."""
+    """A metadata request for a partition by name."""
     return write_fields({2: write_fields({1: database, 2: table, 3: partition})})
 
 
-async def test_a_lookup_of_a_partition_by_name_is_answered_36_in_the_words_of_fluss(
+async def test_requests_by_the_name_of_a_dropped_partition_return_36_with_the_message_of_fluss(
     admin: Any, wire: StreamConnection, tables: dict[str, Any], database: str
 ) -> None:
     await admin.drop_partition(tables[KEYED].get_table_info().table_path, {"region": "EU"})
@@ -224,10 +224,10 @@ async def test_a_lookup_of_a_partition_by_name_is_answered_36_in_the_words_of_fl
 
 
 @pytest.mark.parametrize("dropped", ["partition", "table"])
-async def test_metadata_of_a_dropped_partition_by_its_id_is_refused_with_36(
+async def test_metadata_of_a_dropped_partition_by_id_returns_36(
     admin: Any, wire: StreamConnection, tables: dict[str, Any], dropped: str
 ) -> None:
-    """Scanners of all clients go on after 36. After 21 the Java and the Rust client give the server up."""
+    """Scanners of all clients continue after 36. After 21, the Java and Rust clients drop the server."""
     path = tables[LOG].get_table_info().table_path
     gone = await target(admin, tables[LOG])
     (found,) = messages(await asyncio.to_thread(wire.call, 1012, write_fields({3: gone.partition_id})), 4)
@@ -241,7 +241,7 @@ async def test_metadata_of_a_dropped_partition_by_its_id_is_refused_with_36(
     assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
-async def test_a_dropped_table_is_missing_by_its_name(
+async def test_dropped_table_does_not_exist_by_name(
     admin: Any, wire: StreamConnection, tables: dict[str, Any], database: str
 ) -> None:
     await admin.drop_table(tables[LOG].get_table_info().table_path)
@@ -252,19 +252,19 @@ async def test_a_dropped_table_is_missing_by_its_name(
         assert raised.value.code is ErrorCode.TABLE_NOT_EXIST
 
 
-async def test_listings_by_the_id_of_a_dropped_partition_are_empty_as_those_of_fluss_are(
+async def test_listings_with_the_id_of_a_dropped_partition_are_empty(
     admin: Any, wire: StreamConnection, tables: dict[str, Any]
 ) -> None:
-    """Jobs that remove orphan files ask what a partition still needs: of a dropped one, nothing."""
+    """Orphan file removal requests the files that a partition needs: a dropped one needs none."""
     gone = await target(admin, tables[KEYED])
     await admin.drop_partition(tables[KEYED].get_table_info().table_path, {"region": "EU"})
-    asked = write_fields({1: gone.table_id, 2: gone.partition_id})
-    assert list(messages(await asyncio.to_thread(wire.call, 1063, asked), 1)) == []  # LIST_REMOTE_LOG_MANIFESTS
-    assert list(messages(await asyncio.to_thread(wire.call, 1064, asked), 3)) == []  # LIST_KV_SNAPSHOTS
+    request = write_fields({1: gone.table_id, 2: gone.partition_id})
+    assert list(messages(await asyncio.to_thread(wire.call, 1063, request), 1)) == []  # LIST_REMOTE_LOG_MANIFESTS
+    assert list(messages(await asyncio.to_thread(wire.call, 1064, request), 3)) == []  # LIST_KV_SNAPSHOTS
 
 
 @pytest.mark.parametrize("dropped", ["partition", "table"])
-async def test_a_scan_that_is_open_expires_when_its_partition_is_dropped(
+async def test_open_scan_expires_when_its_partition_is_dropped(
     admin: Any, wire: StreamConnection, tables: dict[str, Any], dropped: str
 ) -> None:
     table = tables[KEYED]
@@ -274,7 +274,7 @@ async def test_a_scan_that_is_open_expires_when_its_partition_is_dropped(
     gone = await target(admin, table)
     opened = write_fields(gone.fields(table=1, partition=2, bucket=3))
     answer = await asyncio.to_thread(wire.call, 1061, write_fields({2: opened, 3: 0, 4: 100}))
-    assert number(answer, 4) == 1  # it has more rows
+    assert number(answer, 4) == 1  # has more rows
     scanner = bytes(text(answer, 3))
     path = table.get_table_info().table_path
     if dropped == "partition":
@@ -289,14 +289,14 @@ async def test_a_scan_that_is_open_expires_when_its_partition_is_dropped(
 
 
 @pytest.mark.parametrize(("name", "call"), CALLS_BY_ID.values(), ids=CALLS_BY_ID.keys())
-async def test_calls_under_way_when_a_partition_is_dropped_succeed_or_are_answered_21(
+async def test_concurrent_calls_during_a_drop_succeed_or_return_21(
     streams: StreamServer,
     admin: Any,
     tables: dict[str, Any],
     name: str,
     call: Callable[[StreamConnection, Target], int],
 ) -> None:
-    """Never another error: it would end the client, or have it retry for ever."""
+    """Any other error would stop the client or make it retry forever."""
     table = tables[name]
     gone = await target(admin, table)
     served = threading.Semaphore(0)
@@ -317,7 +317,7 @@ async def test_calls_under_way_when_a_partition_is_dropped_succeed_or_are_answer
     assert set(await asyncio.gather(*callers)) == {UNKNOWN_TABLE_OR_BUCKET}
 
 
-async def test_a_late_request_does_not_make_a_dropped_partition_again(
+async def test_late_request_does_not_recreate_a_dropped_partition(
     streams: StreamServer, admin: Any, wire: StreamConnection, tables: dict[str, Any]
 ) -> None:
     gone = await target(admin, tables[KEYED])

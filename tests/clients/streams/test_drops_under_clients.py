@@ -1,6 +1,6 @@
-"""Partitions are dropped, and created again, while clients read and write them: they go on.
+"""Clients keep working while partitions that they use are dropped and created again.
 
-What the clients cannot do is pinned, too: it is no different with Fluss (ADR 47).
+Limitations of the clients are tested, too; they are the same with Fluss (ADR 47).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def client(request: pytest.FixtureRequest, streams: StreamServer) -> Async
 async def make_partitioned(
     connection: Any, path: Any, *regions: str, has_primary_key: bool = False, **described: Any
 ) -> None:
-    """A table with these partitions."""
+    """Create a table with these partitions."""
     keys = ["id", "region"] if has_primary_key else None
     await make_table(connection, path, ROWS, primary_key=keys, partition_keys=["region"], bucket_count=1, **described)
     for region in regions:
@@ -51,26 +51,26 @@ async def partition_id(admin: Any, path: Any, region: str) -> int:
     return int(found.partition_id)
 
 
-async def make_again(admin: Any, path: Any, region: str) -> None:
-    """Drop a partition and create one of the same name, which has another id."""
+async def recreate(admin: Any, path: Any, region: str) -> None:
+    """Drop a partition and create another one of the same name, with another id."""
     await admin.drop_partition(path, {"region": region})
     await admin.create_partition(path, {"region": region})
 
 
 async def read(client: Client, table: str, *wanted: int) -> None:
-    """Poll until all these ids were read. A poll that fails is a failure."""
+    """Poll until all of these ids are read. A failing poll fails the test."""
     left = set(wanted)
     for _ in range(60):
         left -= set(await client.poll(table))
         if not left:
             return
-    raise AssertionError(f"rows did not come. ids={left}")
+    raise AssertionError(f"rows did not arrive. ids={left}")
 
 
-async def write_on(write: Callable[[int], Awaitable[None]]) -> list[int]:
-    """Write eight rows; the ids of those that were acknowledged.
+async def write_eight_rows(write: Callable[[int], Awaitable[None]]) -> list[int]:
+    """Write eight rows; the ids of the acknowledged ones.
 
-    The first may fail: it was numbered for the dropped partition.
+    The first may fail: its batch sequence is of the dropped partition.
     """
     refused: dict[int, str] = {}
     for id_ in range(10, 18):
@@ -84,7 +84,7 @@ async def write_on(write: Callable[[int], Awaitable[None]]) -> list[int]:
 
 
 @pytest.mark.parametrize("has_read", [True, False])
-async def test_a_scanner_of_two_partitions_goes_on_with_one_when_the_other_is_dropped(
+async def test_scanner_continues_with_one_partition_when_the_other_is_dropped(
     connection: Any, admin: Any, table_path: Any, database: str, client: Client, has_read: bool
 ) -> None:
     await make_partitioned(connection, table_path, "EU", "US")
@@ -108,7 +108,7 @@ async def test_a_scanner_of_two_partitions_goes_on_with_one_when_the_other_is_dr
 
 
 @pytest.mark.parametrize("has_read", [True, False])
-async def test_a_scanner_goes_on_when_retention_drops_a_partition(
+async def test_scanner_continues_when_retention_drops_a_partition(
     streams: StreamServer, connection: Any, admin: Any, table_path: Any, database: str, client: Client, has_read: bool
 ) -> None:
     now = datetime.datetime.now(datetime.UTC)
@@ -138,7 +138,7 @@ async def test_a_scanner_goes_on_when_retention_drops_a_partition(
 
 
 @pytest.mark.parametrize("written_before", [0, 1, 3])
-async def test_a_writer_goes_on_when_its_partition_is_created_again(
+async def test_writer_continues_when_its_partition_is_recreated(
     streams: StreamServer,
     connection: Any,
     admin: Any,
@@ -151,8 +151,8 @@ async def test_a_writer_goes_on_when_its_partition_is_created_again(
     table = f"{database}.t"
     for id_ in range(written_before):
         await client.append(table, id_, "EU")
-    await make_again(admin, table_path, "EU")
-    acknowledged = await write_on(lambda id_: client.append(table, id_, "EU"))
+    await recreate(admin, table_path, "EU")
+    acknowledged = await write_eight_rows(lambda id_: client.append(table, id_, "EU"))
     async with pyfluss_client(streams) as other:
         await other.subscribe(table, await partition_id(admin, table_path, "EU"))
         found: list[int] = []
@@ -162,7 +162,7 @@ async def test_a_writer_goes_on_when_its_partition_is_created_again(
 
 
 @pytest.mark.parametrize("written_before", [0, 1, 3])
-async def test_keys_are_written_and_looked_up_when_their_partition_is_created_again(
+async def test_kv_writes_and_lookups_continue_when_the_partition_is_recreated(
     connection: Any, admin: Any, table_path: Any, database: str, client: Client, written_before: int
 ) -> None:
     await make_partitioned(connection, table_path, "EU", has_primary_key=True)
@@ -170,33 +170,33 @@ async def test_keys_are_written_and_looked_up_when_their_partition_is_created_ag
     for id_ in range(written_before):
         await client.upsert(table, id_, "EU")
         assert await client.lookup(table, id_, "EU") == id_
-    await make_again(admin, table_path, "EU")
-    acknowledged = await write_on(lambda id_: client.upsert(table, id_, "EU"))
+    await recreate(admin, table_path, "EU")
+    acknowledged = await write_eight_rows(lambda id_: client.upsert(table, id_, "EU"))
     found = [await client.lookup(table, id_, "EU") for id_ in (*range(written_before), *range(10, 18))]
     assert [id_ for id_ in found if id_ is not None] == acknowledged
 
 
 @pytest.mark.heavy
-async def test_a_lookuper_of_the_rust_client_keeps_to_the_dropped_partition_until_it_connects_again(
+async def test_rust_lookuper_uses_the_dropped_partition_until_it_reconnects(
     streams: StreamServer, connection: Any, admin: Any, table_path: Any, database: str
 ) -> None:
-    """It retries without another look at the metadata, by default for ever. The program here gives up after a few."""
+    """It retries without refreshing the metadata, by default forever. This program limits the retries."""
     await make_partitioned(connection, table_path, "EU", has_primary_key=True)
     table = f"{database}.t"
     async with pyfluss_client(streams) as writer, rust_client(streams) as reader:
         await writer.upsert(table, 1, "EU")
         assert await reader.lookup(table, 1, "EU") == 1
-        await make_again(admin, table_path, "EU")
+        await recreate(admin, table_path, "EU")
         with pytest.raises(Refused, match="unknown partition"):
             await reader.lookup(table, 1, "EU")
-        await write_on(lambda id_: writer.upsert(table, id_, "EU"))
+        await write_eight_rows(lambda id_: writer.upsert(table, id_, "EU"))
         with pytest.raises(Refused, match="unknown partition"):
             await reader.lookup(table, 17, "EU")
     async with rust_client(streams) as reader:
         assert await reader.lookup(table, 17, "EU") == 17
 
 
-async def test_no_partition_of_the_name_is_said_in_the_words_of_fluss(
+async def test_absent_partition_has_the_error_message_of_fluss(
     connection: Any, admin: Any, table_path: Any, database: str
 ) -> None:
     await make_partitioned(connection, table_path)

@@ -1,4 +1,4 @@
-"""The Java client of Apache Fluss on a running server: all that its administration can ask, and records."""
+"""The Java client of Apache Fluss on a running server: every admin call, and records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
 VERSION: Final = "1.0.0"
 S3_PLUGIN_VERSION: Final = "0.9.1-incubating"
-"""The newest that Maven Central has."""
+"""The newest version in Maven Central."""
 
 _SOURCES: Final = Path(__file__).parent / "java"
 _ADMINISTRATION: Final = ("org.apache.fluss.client.admin.Admin", "org.apache.fluss.client.admin.KvSnapshotLease")
@@ -47,13 +47,13 @@ def test_administration(streams: StreamServer, tmp_path: Path) -> None:
     assert "all is well" in done.stdout
 
 
-def test_places(streams: StreamServer, tmp_path: Path) -> None:
+def test_servers_and_bucket_locations(streams: StreamServer, tmp_path: Path) -> None:
     done = _run("Places", tmp_path, streams.address, streams.server.access_key, streams.server.secret_key)
     assert done.returncode == 0, done.stdout
     assert "all is well" in done.stdout
 
 
-def test_who_is_not_let_in(streams: StreamServer, tmp_path: Path) -> None:
+def test_unauthorized_clients_are_refused(streams: StreamServer, tmp_path: Path) -> None:
     other, wrong = make_user(streams.server), "a-java-secret-that-is-none"
     root = (streams.server.access_key, streams.server.secret_key)
     them = (other.name, other.keys.access_key, other.keys.secret_key)
@@ -64,8 +64,8 @@ def test_who_is_not_let_in(streams: StreamServer, tmp_path: Path) -> None:
         assert secret not in streams.server.log_text()
 
 
-def test_every_call_of_the_administration_is_vended() -> None:
-    """Of all that the client can be asked for; what a program names it calls."""
+def test_every_admin_call_is_covered() -> None:
+    """Every public method of the Java admin client is called by a test program."""
     javap = find_or_install_compiler() / "bin" / "javap"
     command = [str(javap), "-cp", f"{_client()}/fluss-client-{VERSION}.jar", *_ADMINISTRATION]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -87,7 +87,7 @@ def test_partitions_are_dropped_under_a_scanner_a_writer_and_a_lookuper(streams:
     assert "all is well" in done.stdout
 
 
-async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None:
+async def test_kv_snapshots_are_read_from_their_files(tmp_path: Path) -> None:
     path, data = fluss.TablePath("fluss", "keys"), tmp_path / "data"
     schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
     with file_store(tmp_path) as store:
@@ -107,7 +107,7 @@ async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None
         assert any("/streams/kv/" in each.path and each.method == "HEAD" for each in store.reads())
 
 
-async def test_segments_are_read_in_the_byte_store_by_who_may_read_the_table(tmp_path: Path) -> None:
+async def test_remote_log_segments_are_read_with_permission_on_the_table(tmp_path: Path) -> None:
     with file_store(tmp_path) as store:
         await fill(store, tmp_path / "data", "others")
         with serving_from(store, tmp_path / "data", ADDRESS, f"streams.remote_role={store.role}") as streams:
@@ -135,7 +135,7 @@ def _run(program: str, folder: Path, *words: str, on_s3: bool = False) -> subpro
         class_path += f":{_s3_plugin()}/*"
     javac = [str(java / "bin" / "javac"), "-d", str(folder), "-cp", class_path, "-sourcepath", str(_SOURCES)]
     subprocess.run([*javac, str(_SOURCES / f"{program}.java")], check=True)
-    # Arrow reads memory that the module system closes to it.
+    # Arrow needs access to memory that the module system restricts.
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
     command = [str(java / "bin" / "java"), *options, "-cp", class_path, program, *words]
     return subprocess.run(
@@ -144,17 +144,17 @@ def _run(program: str, folder: Path, *words: str, on_s3: bool = False) -> subpro
 
 
 def _client() -> Path:
-    """The folder with its jars."""
+    """The folder with the client's jars."""
     return fetched_jars(
         f"fluss-client-{VERSION}", "the Java client of Fluss", _SOURCES / "pom.xml", f"-Dclient.version={VERSION}"
     )
 
 
 def _s3_plugin() -> Path:
-    """The folder with what it reads S3 by."""
+    """The folder with the client's S3 plugin."""
 
     def fetch(maven: Maven, staging: Path) -> Path:
-        # The jar alone: it has all it needs in it, and what it says of where it comes from is not published.
+        # Only the jar: it bundles its dependencies, and its parent POM is not published.
         artifact = f"org.apache.fluss:fluss-fs-s3:{S3_PLUGIN_VERSION}"
         maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={staging / 'jars'}")
         return staging / "jars"

@@ -1,4 +1,4 @@
-"""Tables with a primary key, written and read with pyfluss."""
+"""KV tables, written and read with pyfluss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 def changes(records: list[Any]) -> list[tuple[str, dict[str, object]]]:
-    """Each change as its sign and its row."""
+    """Each change as its change type and row."""
     return [(record.change_type.short_string(), record.row) for record in records]
 
 
@@ -30,7 +30,7 @@ def row(number: int, name: str | None = "n", score: float | None = 1.0) -> dict[
     return {"id": number, "name": name, "score": score}
 
 
-async def test_the_latest_row_of_a_key_is_found(connection: Any, table_path: Any) -> None:
+async def test_lookup_returns_the_latest_row_of_a_key(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"], bucket_count=3)
     assert table.has_primary_key()
     async with table.new_upsert().create_writer() as writer:
@@ -46,7 +46,7 @@ async def test_the_latest_row_of_a_key_is_found(connection: Any, table_path: Any
     assert await lookuper.lookup({"id": 1000}) is None
 
 
-async def test_the_changelog_tells_what_became_of_each_key(connection: Any, table_path: Any) -> None:
+async def test_changelog_has_every_change_of_each_key(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     writer = table.new_upsert().create_writer()
     for step in (row(1, "a"), row(1, "b"), row(2, "c")):
@@ -68,7 +68,7 @@ async def test_the_changelog_tells_what_became_of_each_key(connection: Any, tabl
     assert [record.offset for record in found] == list(range(6))
 
 
-async def test_the_changelog_of_some_columns(connection: Any, table_path: Any) -> None:
+async def test_changelog_may_be_projected(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     async with table.new_upsert().create_writer() as writer:
         writer.upsert(row(1, "a", 5.0))
@@ -76,7 +76,7 @@ async def test_the_changelog_of_some_columns(connection: Any, table_path: Any) -
     assert changes(found) == [("+I", {"id": 1, "score": 5.0})]
 
 
-async def test_a_partial_update_leaves_the_rest(connection: Any, table_path: Any) -> None:
+async def test_partial_update_keeps_other_columns(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     async with table.new_upsert().create_writer() as writer:
         writer.upsert(row(1, "kept", 1.0))
@@ -90,7 +90,7 @@ async def test_a_partial_update_leaves_the_rest(connection: Any, table_path: Any
     assert await lookuper.lookup({"id": 2}) == row(2, "later", 3.0)
 
 
-async def test_all_keys_that_begin_so(connection: Any, table_path: Any) -> None:
+async def test_prefix_lookup_returns_all_keys_with_the_prefix(connection: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("user", pyarrow.int32()), ("order", pyarrow.int64()), ("what", pyarrow.string())])
     table = await make_table(
         connection, table_path, schema, primary_key=["user", "order"], bucket_keys=["user"], bucket_count=3
@@ -104,7 +104,7 @@ async def test_all_keys_that_begin_so(connection: Any, table_path: Any) -> None:
     assert await lookuper.lookup([0]) == []
 
 
-async def test_some_rows_of_a_bucket(connection: Any, table_path: Any) -> None:
+async def test_limit_scan_returns_rows_of_a_bucket(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     async with table.new_upsert().create_writer() as writer:
         for number in range(50):
@@ -117,7 +117,7 @@ async def test_some_rows_of_a_bucket(connection: Any, table_path: Any) -> None:
     assert sorted(everything.column("id").to_pylist()) == list(range(50))
 
 
-async def test_the_first_row_stays_where_the_table_says_so(connection: Any, table_path: Any) -> None:
+async def test_first_row_merge_engine_keeps_the_first_row(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"], properties={"table.merge-engine": "first_row"})
     for name in ("first", "second"):
         async with table.new_upsert().create_writer() as writer:
@@ -125,7 +125,7 @@ async def test_the_first_row_stays_where_the_table_says_so(connection: Any, tabl
     assert await table.new_lookup().create_lookuper().lookup({"id": 1}) == row(1, "first")
 
 
-async def test_the_greatest_version_stays_where_the_table_says_so(connection: Any, table_path: Any) -> None:
+async def test_versioned_merge_engine_keeps_the_greatest_version(connection: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("version", pyarrow.int64())])
     table = await make_table(
         connection,
@@ -140,7 +140,7 @@ async def test_the_greatest_version_stays_where_the_table_says_so(connection: An
     assert await table.new_lookup().create_lookuper().lookup({"id": 1}) == {"id": 1, "version": 3}
 
 
-async def test_deletes_are_refused_where_the_table_says_so(connection: Any, table_path: Any) -> None:
+async def test_deletes_are_refused_if_the_table_is_configured_so(connection: Any, table_path: Any) -> None:
     table = await make_table(
         connection, table_path, primary_key=["id"], properties={"table.delete.behavior": "disable"}
     )
@@ -153,7 +153,7 @@ async def test_deletes_are_refused_where_the_table_says_so(connection: Any, tabl
     assert await table.new_lookup().create_lookuper().lookup({"id": 1}) == row(1)
 
 
-async def test_the_server_counts_a_column(connection: Any, table_path: Any) -> None:
+async def test_server_assigns_auto_increment_values(connection: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("name", pyarrow.string()), ("number", pyarrow.int64())])
     table = await make_table(connection, table_path, schema, primary_key=["name"], auto_increment="number")
     async with table.new_upsert().partial_update_by_name(["name"]).create_writer() as writer:
@@ -164,7 +164,7 @@ async def test_the_server_counts_a_column(connection: Any, table_path: Any) -> N
     assert sorted(numbers) == [1, 2, 3]
 
 
-async def test_partitions_have_keys_of_their_own(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_partitions_have_separate_keys(connection: Any, admin: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("region", pyarrow.string()), ("v", pyarrow.int32())])
     table = await make_table(
         connection, table_path, schema, primary_key=["id", "region"], partition_keys=["region"], bucket_count=2
@@ -180,7 +180,7 @@ async def test_partitions_have_keys_of_their_own(connection: Any, admin: Any, ta
     assert await lookuper.lookup({"id": 3, "region": "US"}) == {"id": 3, "region": "US", "v": -3}
 
 
-async def test_keys_are_not_looked_up_in_a_log_table(connection: Any, table_path: Any) -> None:
+async def test_lookup_in_a_log_table_is_refused(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     with pytest.raises(fluss.FlussError):
         table.new_lookup().create_lookuper()
@@ -188,14 +188,14 @@ async def test_keys_are_not_looked_up_in_a_log_table(connection: Any, table_path
         table.new_upsert().create_writer()
 
 
-async def test_a_value_that_its_column_does_not_have_is_told_and_the_changelog_is_read_on(
+async def test_value_outside_of_its_type_is_an_error_and_the_changelog_stays_readable(
     connection: Any, table_path: Any
 ) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("code", pyarrow.binary(4))])
     table = await make_table(connection, table_path, schema, primary_key=["id"])
     writer = table.new_upsert().create_writer()
     with pytest.raises(fluss.FlussError, match="column=1") as raised:
-        # Not in the end, after it was tried for ever.
+        # Within a timeout: the client must not retry forever.
         await asyncio.wait_for(writer.upsert({"id": 1, "code": b"12345"}).wait(), 20)
     assert error_code(raised) == 35
     async with table.new_upsert().create_writer() as other:
@@ -203,7 +203,7 @@ async def test_a_value_that_its_column_does_not_have_is_told_and_the_changelog_i
     assert changes(await read_records(table, 1)) == [("+I", {"id": 2, "code": b"1234"})]
 
 
-async def test_bitmaps_are_joined(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_bitmap_aggregation_merges_bitmaps(streams: StreamServer, connection: Any, table_path: Any) -> None:
     columns = [
         {"name": "id", "data_type": {"type": "INTEGER", "nullable": False}},
         {"name": "seen", "data_type": {"type": "BYTES"}, "agg_function": {"type": "rbm32", "parameters": {}}},
@@ -214,7 +214,7 @@ async def test_bitmaps_are_joined(streams: StreamServer, connection: Any, table_
         "properties": {"table.merge-engine": "aggregation"},
     }
     path = write_fields({1: table_path.database_name, 2: table_path.table_name})
-    # pyfluss has no words for aggregations.
+    # pyfluss has no API for aggregations.
     raw = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
     await asyncio.to_thread(raw.call, 1005, write_fields({1: path, 2: json.dumps(document), 3: 0}))
     raw.close()
@@ -233,7 +233,7 @@ async def test_bitmaps_are_joined(streams: StreamServer, connection: Any, table_
 @pytest.mark.parametrize(
     ("lake", "key"), [("iceberg", "0700000000000000"), ("paimon", "00000000000000000700000000000000"), ("lance", "07")]
 )
-async def test_a_lookup_may_insert_where_keys_have_the_form_of_a_lake(
+async def test_lookup_or_insert_works_with_lake_key_encoding(
     streams: StreamServer, connection: Any, table_path: Any, lake: str, key: str
 ) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("number", pyarrow.int64())])
@@ -241,10 +241,10 @@ async def test_a_lookup_may_insert_where_keys_have_the_form_of_a_lake(
     table = await make_table(
         connection, table_path, schema, primary_key=["id"], auto_increment="number", properties=properties
     )
-    # pyfluss has no word for it; the row that it finds is the one of its own key.
-    asked = write_fields({2: 0, 3: bytes.fromhex(key)})
+    # pyfluss has no API for it; the row is looked up with pyfluss.
+    lookup = write_fields({2: 0, 3: bytes.fromhex(key)})
     raw = StreamConnection("127.0.0.1", streams.port, ROOT_ACCESS_KEY, Secret(ROOT_SECRET_KEY))
-    message = write_fields({1: table.get_table_info().table_id, 2: asked, 3: 1, 4: -1, 5: 30_000})
+    message = write_fields({1: table.get_table_info().table_id, 2: lookup, 3: 1, 4: -1, 5: 30_000})
     answer = await asyncio.to_thread(raw.call, 1017, message)
     raw.close()
     (bucket,) = messages(answer, 1)

@@ -1,4 +1,4 @@
-"""Our own scanner of primary-key tables, over the public wire; rows are written with pyfluss."""
+"""Lakebed's batch scanner of KV tables over the protocol; rows are written with pyfluss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ async def write(table: Any, numbers: range) -> None:
             writer.upsert({"id": number_, "name": f"n{number_}", "score": number_ / 2})
 
 
-async def test_all_rows_of_all_buckets_are_found_once(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_every_row_of_all_buckets_is_returned_once(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
     table = await make_table(connection, table_path, primary_key=["id"], bucket_count=3)
     await write(table, range(2000))
     await write(table, range(0, 2000, 7))
@@ -49,7 +51,7 @@ async def test_all_rows_of_all_buckets_are_found_once(streams: StreamServer, con
     assert all(row["name"] == f"n{row['id']}" and row["score"] == row["id"] / 2 for row in rows)
 
 
-async def test_columns_buckets_and_limits_are_heeded(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_scan_applies_columns_buckets_and_limit(streams: StreamServer, connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"], bucket_count=2)
     await write(table, range(100))
     batches = await asyncio.to_thread(scanned, streams, table_path, columns=["score"], buckets=[1], limit=5)
@@ -81,7 +83,7 @@ async def test_one_partition_is_scanned(streams: StreamServer, connection: Any, 
         assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
-async def test_a_log_table_and_a_table_that_is_none_are_refused(
+async def test_log_tables_and_absent_tables_are_refused(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     with pytest.raises(FlussError) as failed:
@@ -99,7 +101,7 @@ async def test_a_wrong_secret_is_refused(streams: StreamServer) -> None:
     assert failed.value.code is ErrorCode.AUTHENTICATE
 
 
-async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_scan_is_a_consistent_snapshot(streams: StreamServer, connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     await write(table, range(500))
     known = client(streams)
@@ -117,9 +119,7 @@ async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any,
     known.close()
 
 
-async def test_calls_on_the_wire_are_answered_by_the_rules(
-    streams: StreamServer, connection: Any, table_path: Any
-) -> None:
+async def test_scan_calls_follow_the_protocol(streams: StreamServer, connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     await write(table, range(500))
     table_id = table.get_table_info().table_id
@@ -137,7 +137,7 @@ async def test_calls_on_the_wire_are_answered_by_the_rules(
         found.append(number(scan(id=id_, seq=2, size=500), 1))
         found.append(number(scan(bucket=bucket, seq=0), 1))
         found.append(number(scan(bucket=write_fields({1: table_id, 3: 9}), seq=0, size=1), 1))
-        found.append(number(scan(id=b"nobody", close=True), 1))
+        found.append(number(scan(id=b"unknown", close=True), 1))
         open_ = [text(scan(bucket=bucket, seq=0, size=500), 3) for _ in range(8)]
         found.append(number(scan(bucket=bucket, seq=0, size=500), 1))
         for each in open_:

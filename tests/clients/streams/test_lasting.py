@@ -1,4 +1,4 @@
-"""What was acknowledged is there after the server was stopped, or killed."""
+"""Acknowledged writes survive a stop and a kill of the server."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ KEYS = fluss.TablePath("fluss", "keys")
 
 
 def stop(started: StreamServer) -> None:
-    """Ask the server to end."""
+    """Stop the server gracefully."""
     assert started.server.stop() == 0
 
 
 def kill(started: StreamServer) -> None:
-    """End it as a power cut would."""
+    """Kill the server."""
     started.server.kill()
 
 
 async def write(connection: Any) -> None:
-    """Two tables, and rows in them."""
+    """Create two tables with rows."""
     log = await make_table(connection, LOG, bucket_count=2)
     async with log.new_append().create_writer() as writer:
         for number in range(500):
@@ -48,7 +48,7 @@ async def write(connection: Any) -> None:
 
 
 async def check(connection: Any) -> None:
-    """All of them are there, once."""
+    """Check that every row exists once."""
     found = await read_records(await connection.get_table(LOG), 500, buckets=2)
     assert sorted(record.row["id"] for record in found) == list(range(500))
     keys = await connection.get_table(KEYS)
@@ -60,7 +60,7 @@ async def check(connection: Any) -> None:
 
 
 @pytest.mark.parametrize("end", [stop, kill])
-async def test_records_and_keys_outlive_the_server(tmp_path: Path, end: Callable[[StreamServer], None]) -> None:
+async def test_log_and_kv_rows_survive_the_server(tmp_path: Path, end: Callable[[StreamServer], None]) -> None:
     first = start_streams(tmp_path / "data")
     try:
         async with connected(first) as connection:
@@ -82,7 +82,7 @@ async def test_records_and_keys_outlive_the_server(tmp_path: Path, end: Callable
 @pytest.mark.parametrize(
     ("end", "setting"), [(kill, "ack_after_upload"), (stop, "hand_over")], ids=["uploaded", "handed over"]
 )
-async def test_records_and_keys_outlive_the_disk(
+async def test_log_and_kv_rows_survive_the_disk(
     tmp_path: Path, end: Callable[[StreamServer], None], setting: str
 ) -> None:
     first = start_streams(tmp_path / "data", "--set", f"streams.{setting}=true")
@@ -106,7 +106,7 @@ async def test_records_and_keys_outlive_the_disk(
 
 
 def streams_process(started: StreamServer) -> int:
-    """The process that serves streams."""
+    """The process id of the streams process."""
     (found,) = [
         child
         for child in children_of(started.server)
@@ -115,7 +115,7 @@ def streams_process(started: StreamServer) -> int:
     return found
 
 
-async def test_clients_go_on_when_the_process_is_replaced(tmp_path: Path) -> None:
+async def test_clients_continue_when_the_streams_process_is_replaced(tmp_path: Path) -> None:
     started = start_streams(tmp_path / "data")
     try:
         async with connected(started) as connection:

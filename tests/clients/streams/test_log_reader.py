@@ -1,4 +1,4 @@
-"""Our own reader of logs, and what it tells of tables, over the public wire; records are written with pyfluss."""
+"""Lakebed's log reader and table descriptions over the protocol; records are written with pyfluss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 pytestmark = pytest.mark.integration
 
 
-async def with_client(streams: StreamServer, do: Callable[[StreamClient], Any]) -> Any:  # Any: whatever `do` finds
+async def with_client(streams: StreamServer, do: Callable[[StreamClient], Any]) -> Any:  # Any: the result of `do`
     def run() -> Any:
         with StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
             return do(client)
@@ -60,7 +60,9 @@ async def append(table: Any, numbers: range, schema: pa.Schema = ROWS) -> None:
     await writer.flush()
 
 
-async def test_a_range_of_a_log_is_read_and_no_more(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_only_the_requested_range_of_a_log_is_read(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
     table = await make_table(connection, table_path)
     for start in (0, 100, 200):
         await append(table, range(start, start + 100))
@@ -74,7 +76,7 @@ async def test_a_range_of_a_log_is_read_and_no_more(streams: StreamServer, conne
     assert all(set(batch.changes) == {0} and batch.timestamp_ms > 0 for batch in found)
 
 
-async def test_the_logs_of_all_buckets_hold_every_record_once(
+async def test_logs_of_all_buckets_have_every_record_once(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path, bucket_count=3, bucket_keys=["id"])
@@ -87,7 +89,9 @@ async def test_the_logs_of_all_buckets_hold_every_record_once(
     assert sorted(row["id"] for part in found.values() for row in rows_of(part)) == list(range(500))
 
 
-async def test_changes_of_keys_come_with_their_kind(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_changelog_records_have_their_change_type(
+    streams: StreamServer, connection: Any, table_path: Any
+) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     writer = table.new_upsert().create_writer()
     for row in ({"id": 1, "name": "a", "score": 1.0}, {"id": 1, "name": "b", "score": 1.0}):
@@ -102,7 +106,7 @@ async def test_changes_of_keys_come_with_their_kind(streams: StreamServer, conne
     assert [batch.base_offset for batch in batches] == [0, 1, 3]
 
 
-async def test_partitions_have_logs_of_their_own(
+async def test_partitions_have_separate_logs(
     streams: StreamServer, connection: Any, admin: Any, table_path: Any
 ) -> None:
     schema = pa.schema([("id", pa.int32()), ("day", pa.string())])
@@ -122,7 +126,7 @@ async def test_partitions_have_logs_of_their_own(
     assert await with_client(streams, counts) == {("mon",): 3, ("tue",): 7}
 
 
-async def test_what_is_not_there_is_refused(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_absent_tables_and_offsets_are_refused(streams: StreamServer, connection: Any, table_path: Any) -> None:
     await make_table(connection, table_path)
 
     def refused(do: Callable[[StreamClient], Any]) -> Callable[[StreamClient], ErrorCode]:
@@ -141,7 +145,7 @@ async def test_what_is_not_there_is_refused(streams: StreamServer, connection: A
     assert await with_client(streams, columns) is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
-async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
+async def test_tiering_job_gets_a_table_and_commits_its_offsets(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     database, name = table_path.database_name, table_path.table_name

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.integration
 
 
 def rows(count: int, start: int = 0) -> pyarrow.RecordBatch:
-    """Rows of which each is unlike the others."""
+    """Distinct rows."""
     numbers = range(start, start + count)
     columns = [list(numbers), [f"name-{n}" for n in numbers], [n / 2 for n in numbers]]
     arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, ROWS, strict=True)]
     return pyarrow.record_batch(arrays, schema=ROWS)
 
 
-async def test_rows_come_back_in_order_with_their_offsets(connection: Any, table_path: Any) -> None:
+async def test_rows_are_read_in_order_with_their_offsets(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     writer = table.new_append().create_writer()
     handles = [writer.append({"id": n, "name": f"n{n}", "score": n * 1.5}) for n in range(100)]
@@ -42,7 +42,7 @@ async def test_rows_come_back_in_order_with_their_offsets(connection: Any, table
 
 
 @pytest.mark.parametrize("compression", ["ZSTD", "LZ4_FRAME", "NONE"])
-async def test_arrow_goes_in_and_comes_out(connection: Any, table_path: Any, compression: str) -> None:
+async def test_arrow_batches_are_written_and_read(connection: Any, table_path: Any, compression: str) -> None:
     table = await make_table(
         connection, table_path, properties={"table.log.arrow.compression.type": compression}, bucket_count=3
     )
@@ -57,7 +57,7 @@ async def test_arrow_goes_in_and_comes_out(connection: Any, table_path: Any, com
     assert found.to_pydict() == pyarrow.Table.from_batches([rows(3000)]).to_pydict()
 
 
-async def test_every_way_of_reading_batches_gives_the_same(connection: Any, table_path: Any) -> None:
+async def test_every_batch_api_returns_the_same_rows(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         for number in range(5):
@@ -91,7 +91,9 @@ async def test_every_way_of_reading_batches_gives_the_same(connection: Any, tabl
 
 
 @pytest.mark.parametrize("names", [["score"], ["id", "score"], ["score", "id"], ["name", "id", "score"]])
-async def test_only_the_columns_that_are_asked_for_come(connection: Any, table_path: Any, names: list[str]) -> None:
+async def test_projection_returns_only_the_requested_columns(
+    connection: Any, table_path: Any, names: list[str]
+) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.write_arrow_batch(rows(1000))
@@ -101,7 +103,7 @@ async def test_only_the_columns_that_are_asked_for_come(connection: Any, table_p
     assert found.to_pydict() == pyarrow.Table.from_batches([rows(1000)]).select(names).to_pydict()
 
 
-async def test_reading_begins_where_it_is_told_to(connection: Any, table_path: Any) -> None:
+async def test_reading_starts_at_the_requested_offset(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.write_arrow_batch(rows(100))
@@ -110,7 +112,7 @@ async def test_reading_begins_where_it_is_told_to(connection: Any, table_path: A
     assert [record.offset for record in await drain(scanner, 40)] == list(range(60, 100))
 
 
-async def test_a_reader_sees_what_is_written_while_it_waits(connection: Any, table_path: Any) -> None:
+async def test_waiting_reader_receives_new_rows(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     scanner = await table.new_scan().create_log_scanner()
     scanner.subscribe(0, fluss.EARLIEST_OFFSET)
@@ -123,7 +125,7 @@ async def test_a_reader_sees_what_is_written_while_it_waits(connection: Any, tab
     scanner.unsubscribe(0)
 
 
-async def test_a_filter_takes_nothing_away_that_matches(connection: Any, table_path: Any) -> None:
+async def test_filter_keeps_all_matching_rows(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.write_arrow_batch(rows(100))
@@ -133,7 +135,7 @@ async def test_a_filter_takes_nothing_away_that_matches(connection: Any, table_p
     assert set(range(50, 100)) <= set(found)
 
 
-async def test_the_last_rows_of_a_bucket(connection: Any, table_path: Any) -> None:
+async def test_limit_scan_returns_the_last_rows_of_a_bucket(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         for number in range(10):
@@ -145,7 +147,7 @@ async def test_the_last_rows_of_a_bucket(connection: Any, table_path: Any) -> No
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])
-async def test_acknowledgements(streams: StreamServer, admin: Any, table_path: Any, acks: str) -> None:
+async def test_every_acks_setting_works(streams: StreamServer, admin: Any, table_path: Any, acks: str) -> None:
     others = {"writer.acks": acks, "writer.enable-idempotence": "true" if acks == "all" else "false"}
     async with connected(streams, **others) as connection:
         table = await make_table(connection, table_path)
@@ -154,7 +156,7 @@ async def test_acknowledgements(streams: StreamServer, admin: Any, table_path: A
         assert len(await read_records(table, 1000)) == 1000
 
 
-async def test_every_type_comes_back_as_it_went_in(connection: Any, table_path: Any) -> None:
+async def test_every_type_round_trips_through_a_log(connection: Any, table_path: Any) -> None:
     schema = pyarrow.schema(
         [
             ("a_bool", pyarrow.bool_()),
@@ -201,7 +203,7 @@ async def test_every_type_comes_back_as_it_went_in(connection: Any, table_path: 
     assert second.row == dict.fromkeys(row)
 
 
-async def test_each_partition_has_buckets_of_its_own(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_partitions_have_separate_buckets(connection: Any, admin: Any, table_path: Any) -> None:
     schema = pyarrow.schema([("id", pyarrow.int32()), ("region", pyarrow.string())])
     table = await make_table(connection, table_path, schema, partition_keys=["region"], bucket_count=2)
     for region in ("EU", "US"):
@@ -224,7 +226,7 @@ async def test_each_partition_has_buckets_of_its_own(connection: Any, admin: Any
     scanner.unsubscribe_partition(infos["EU"], 0)
 
 
-async def test_a_table_made_again_is_empty(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_recreated_table_is_empty(connection: Any, admin: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.write_arrow_batch(rows(10))

@@ -1,4 +1,4 @@
-"""A server that plans tiering itself: a stream that is to be in the lake has a task, which any worker can do."""
+"""Server-side planning of lake tiering: a stream table with untiered records has a task for any worker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wait_for(found: Callable[[], list[Task]], count: int) -> list[Task]:
     return tasks
 
 
-def test_records_have_a_task_and_none_that_are_in_the_lake(streams: StreamServer) -> None:
+def test_only_untiered_records_create_a_task(streams: StreamServer) -> None:
     server = streams.server
     with (
         client_of(streams) as client,
@@ -71,16 +71,16 @@ def test_records_have_a_task_and_none_that_are_in_the_lake(streams: StreamServer
             assert (task.spec.warehouse, task.spec.namespace, task.spec.table) == ("lake", ("fluss",), "planned")
             assert task.spec.options == {"stream": "fluss.planned"}
             assert task.spec.reason.startswith("3 records are not in the lake")
-            (leased,) = client.tasks.lease("somebody", [JobKind.TIER_STREAM], lease_seconds=60)
+            (leased,) = client.tasks.lease("worker", [JobKind.TIER_STREAM], lease_seconds=60)
             assert leased.id == task.id
-            # What the job does, but for the rows.
+            # As the tiering job, without its rows.
             known = describe(stream, "fluss", "planned")
             prepared = LakeTieringClient(stream).prepare(
                 known.id, "fluss", "planned", list_offsets(stream, known, LATEST)
             )
             LakeTieringClient(stream).commit(known.id, turn, prepared)
             client.tasks.complete(leased, JobReport(job=JobKind.TIER_STREAM, table="t", dry_run=False, changed=True))
-        # What has nothing new has no task, while what has gets one.
+        # Only tables with new records get a task.
         stream.create_table("fluss", "other", DOCUMENT)
         StreamLogWriter(stream, stream.table("fluss", "other")).append(
             pa.record_batch({"id": pa.array([1], pa.int32())})

@@ -1,4 +1,4 @@
-"""What pyfluss can and the other modules here do not ask of it: settings, filters, values, schemas, the lake."""
+"""Features of pyfluss that the other modules do not cover: settings, filters, values, schemas, the lake."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS: Final = {
     "writer.request-max-size": ("writer_request_max_size", 16384),
     "writer.retries": ("writer_retries", 5),
 }
-"""What the client can be told, what it calls that itself, and something unlike what it does by default."""
+"""Settings of the client: the parameter, the client's name of it, and a value other than the default."""
 
 
 def said(value: object) -> str:
@@ -57,14 +57,14 @@ def write_rows(writer: Any, count: int) -> None:
         writer.append({"id": number, "name": f"name-{number}", "score": None if number % 5 else number / 2})
 
 
-async def test_every_setting_of_the_client_is_one_to_write_and_read_with(
+async def test_writes_and_reads_work_with_every_setting(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     usual = fluss.Config({})
     config = fluss.Config({name: said(value) for name, (_, value) in SETTINGS.items()})
     assert {each: getattr(config, each) for each, _ in SETTINGS.values()} == dict(SETTINGS.values())
     by_word = {each for each, value in SETTINGS.values() if getattr(usual, each) != value}
-    assert len(by_word) >= len(SETTINGS) - 3  # acks, idempotence and sizes that grow are as usual
+    assert len(by_word) >= len(SETTINGS) - 3  # acks, idempotence and growing sizes keep their defaults
     config.bootstrap_servers = streams.address
     config.connect_timeout_ms = 20_000
     config.remote_file_download_thread_num = 1
@@ -91,7 +91,7 @@ async def test_every_setting_of_the_client_is_one_to_write_and_read_with(
     ("name", "value"),
     [("scanner_log_max_poll_records", 9), ("writer_acks", "1"), ("writer_batch_size", 4096), ("writer_retries", 3)],
 )
-def test_settings_can_be_set_one_by_one(name: str, value: object) -> None:
+def test_each_setting_can_be_assigned(name: str, value: object) -> None:
     config = fluss.Config({})
     setattr(config, name, value)
     assert getattr(config, name) == value
@@ -101,7 +101,7 @@ def matching(row: dict[str, Any], column: str, holds: Callable[[Any], bool]) -> 
     return row[column] is not None and holds(row[column])
 
 
-async def test_no_filter_takes_away_what_matches(connection: Any, table_path: Any) -> None:
+async def test_filters_keep_all_matching_rows(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         write_rows(writer, 100)
@@ -165,7 +165,7 @@ async def test_records_are_grouped_by_bucket(connection: Any, admin: Any, table_
         assert polled.records(fluss.TableBucket(table_id, 9)) == []
 
 
-async def test_changes_have_their_types(connection: Any, table_path: Any) -> None:
+async def test_changes_have_their_change_types(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     writer = table.new_upsert().create_writer()
     for name in ("a", "b"):
@@ -181,7 +181,7 @@ async def test_changes_have_their_types(connection: Any, table_path: Any) -> Non
     assert int(kinds.AppendOnly) == 0
 
 
-async def test_a_scanner_is_gone_through(connection: Any, table_path: Any) -> None:
+async def test_scanner_is_iterable(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         write_rows(writer, 20)
@@ -196,7 +196,7 @@ async def test_a_scanner_is_gone_through(connection: Any, table_path: Any) -> No
     assert [row["id"] for row in found] == list(range(20))
 
 
-async def test_a_bounded_scan_is_spent_after_its_batch(connection: Any, table_path: Any) -> None:
+async def test_bounded_scan_ends_after_its_batch(connection: Any, table_path: Any) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         write_rows(writer, 50)
@@ -216,7 +216,7 @@ async def test_a_bounded_scan_is_spent_after_its_batch(connection: Any, table_pa
     assert (await scanner().to_pandas())["id"].tolist() == wanted
 
 
-async def test_what_a_table_is_said_to_be_is_what_it_is(connection: Any, admin: Any, table_path: Any) -> None:
+async def test_table_info_matches_the_definition(connection: Any, admin: Any, table_path: Any) -> None:
     schema = pa.schema([("name", pa.string()), ("number", pa.int64()), ("score", pa.float64())])
     columns = fluss.Schema(schema, primary_keys=["name"], auto_increment_column="number")
     descriptor = fluss.TableDescriptor(columns, bucket_count=2)
@@ -237,7 +237,7 @@ async def test_what_a_table_is_said_to_be_is_what_it_is(connection: Any, admin: 
     assert [field.type for field in table.arrow_schema] == [field.type for field in schema]
 
 
-async def test_servers_have_names_that_differ(admin: Any) -> None:
+async def test_server_nodes_have_distinct_names(admin: Any) -> None:
     nodes = await admin.get_server_nodes()
     assert len({node.uid for node in nodes}) == len(nodes) == 2
     assert sorted(node.uid for node in nodes) == sorted(
@@ -245,7 +245,7 @@ async def test_servers_have_names_that_differ(admin: Any) -> None:
     )
 
 
-async def test_older_batches_are_as_they_were_or_as_the_scanner_is(
+async def test_old_batches_have_their_schema_or_that_of_the_scanner(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path)
@@ -260,7 +260,7 @@ async def test_older_batches_are_as_they_were_or_as_the_scanner_is(
         raw.close()
 
     await asyncio.to_thread(grow)
-    # A connection that knew the table before goes on with what it knew.
+    # A connection that loaded the table before keeps its schema.
     async with connected(streams) as other:
         later = await other.get_table(table_path)
         async with later.new_append().create_writer() as writer:
@@ -277,7 +277,7 @@ async def test_older_batches_are_as_they_were_or_as_the_scanner_is(
         assert [record.row["later"] for record in await drain(scanner, 4)] == [None, None, None, "here"]
 
 
-async def test_the_lake_is_as_far_as_its_job_said(
+async def test_lake_snapshot_has_the_committed_offsets(
     streams: StreamServer, connection: Any, admin: Any, table_path: Any
 ) -> None:
     await make_table(connection, table_path, bucket_count=2, properties={"table.datalake.enabled": "true"})
@@ -302,7 +302,7 @@ async def test_the_lake_is_as_far_as_its_job_said(
     assert found.get_bucket_offset(fluss.TableBucket(table_id, 2)) is None
 
 
-async def test_what_is_refused_says_why(admin: Any, database: str) -> None:
+async def test_errors_have_a_reason(admin: Any, database: str) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await admin.get_table_info(fluss.TablePath(database, "absent"))
     assert raised.value.error_code == fluss.ErrorCode.TABLE_NOT_EXIST
@@ -311,13 +311,13 @@ async def test_what_is_refused_says_why(admin: Any, database: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ErrorCode)
-def test_the_client_tries_again_where_the_server_means_it(reason: ErrorCode) -> None:
+def test_client_retries_exactly_the_retriable_errors(reason: ErrorCode) -> None:
     failure = FlussError(reason)
     number = number_of(failure)
     named = {value for name, value in vars(fluss.ErrorCode).items() if name.isupper()}
     if number in named:
         assert fluss.FlussError("said", number).is_retriable == failure.is_retriable
     else:
-        # This client has no names for what came later, and tries none of it again.
+        # This client does not know newer error codes, and retries none of them.
         assert number >= number_of(FlussError(ErrorCode.SERVER_NOT_EXIST))
         assert not failure.is_retriable

@@ -1,4 +1,4 @@
-"""The tests of pyfluss' own makers, all of them, on a running server."""
+"""The test suite of pyfluss itself on a running server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 pytestmark = [pytest.mark.integration, pytest.mark.heavy]
 
 LEFT_OUT: Final = {
-    "test/test_sasl_auth.py::test_sasl_client_to_plaintext_server": "no server of ours lets anybody in unasked",
+    "test/test_sasl_auth.py::test_sasl_client_to_plaintext_server": "Lakebed has no servers without authentication",
 }
 AT_LEAST: Final = 97
-"""So many there are besides in 1.0.0: fewer would mean that they were not found."""
+"""The number of other tests in 1.0.0: fewer means that some were not collected."""
 
 
 def test_all_tests_of_pyfluss_pass(streams: StreamServer, tmp_path: Path) -> None:

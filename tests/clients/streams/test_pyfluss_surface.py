@@ -1,4 +1,4 @@
-"""Everything public that the installed pyfluss has is exercised here, or it is said why not."""
+"""Every public member of the installed pyfluss is used by a test, or is listed with a reason."""
 
 from __future__ import annotations
 
@@ -18,65 +18,65 @@ pytestmark = pytest.mark.integration
 
 _FOLDER: Final = Path(__file__).parent
 _NAMED_IN: Final[Mapping[str, str]] = {
-    "AppendWriter.append": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
-    "AppendWriter.flush": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
-    "BatchScanner.bucket": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
-    "BatchScanner.to_arrow": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
-    "BatchScanner.to_pandas": "test_pyfluss_rest.py::test_a_bounded_scan_is_spent_after_its_batch",
-    "ColumnRef.contains": "test_pyfluss_rest.py::test_no_filter_takes_away_what_matches",
-    "ColumnRef.name": "test_pyfluss_rest.py::test_no_filter_takes_away_what_matches",
-    "DatabaseDescriptor.comment": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
-    "DatabaseDescriptor.get_custom_properties": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
-    "DatabaseInfo.created_time": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
-    "DatabaseInfo.database_name": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
-    "DatabaseInfo.modified_time": "test_admin.py::test_databases_are_made_listed_described_and_dropped",
-    "FlussAdmin.get_table_info": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
+    "AppendWriter.append": "test_log_tables.py::test_rows_are_read_in_order_with_their_offsets",
+    "AppendWriter.flush": "test_log_tables.py::test_rows_are_read_in_order_with_their_offsets",
+    "BatchScanner.bucket": "test_pyfluss_rest.py::test_bounded_scan_ends_after_its_batch",
+    "BatchScanner.to_arrow": "test_pyfluss_rest.py::test_bounded_scan_ends_after_its_batch",
+    "BatchScanner.to_pandas": "test_pyfluss_rest.py::test_bounded_scan_ends_after_its_batch",
+    "ColumnRef.contains": "test_pyfluss_rest.py::test_filters_keep_all_matching_rows",
+    "ColumnRef.name": "test_pyfluss_rest.py::test_filters_keep_all_matching_rows",
+    "DatabaseDescriptor.comment": "test_admin.py::test_databases_are_created_listed_and_dropped",
+    "DatabaseDescriptor.get_custom_properties": "test_admin.py::test_databases_are_created_listed_and_dropped",
+    "DatabaseInfo.created_time": "test_admin.py::test_databases_are_created_listed_and_dropped",
+    "DatabaseInfo.database_name": "test_admin.py::test_databases_are_created_listed_and_dropped",
+    "DatabaseInfo.modified_time": "test_admin.py::test_databases_are_created_listed_and_dropped",
+    "FlussAdmin.get_table_info": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
     "FlussConnection.close": "serving.py::connected",
-    "FlussTable.get_table_info": "test_admin.py::test_partitions_are_made_listed_and_dropped",
-    "FlussTable.has_primary_key": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
-    "LogScanner.to_arrow": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
-    "LogScanner.to_pandas": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
-    "Lookuper.lookup": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
+    "FlussTable.get_table_info": "test_admin.py::test_partitions_are_created_listed_and_dropped",
+    "FlussTable.has_primary_key": "test_keyed_tables.py::test_lookup_returns_the_latest_row_of_a_key",
+    "LogScanner.to_arrow": "test_log_tables.py::test_every_batch_api_returns_the_same_rows",
+    "LogScanner.to_pandas": "test_log_tables.py::test_every_batch_api_returns_the_same_rows",
+    "Lookuper.lookup": "test_keyed_tables.py::test_lookup_returns_the_latest_row_of_a_key",
     "OffsetSpec.timestamp": "test_admin.py::test_offsets_are_listed",
-    "PartitionInfo.partition_id": "test_log_tables.py::test_each_partition_has_buckets_of_its_own",
-    "PrefixLookuper.lookup": "test_keyed_tables.py::test_all_keys_that_begin_so",
-    "RecordBatch.bucket": "test_log_tables.py::test_every_way_of_reading_batches_gives_the_same",
-    "ScanRecord.timestamp": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "PartitionInfo.partition_id": "test_log_tables.py::test_partitions_have_separate_buckets",
+    "PrefixLookuper.lookup": "test_keyed_tables.py::test_prefix_lookup_returns_all_keys_with_the_prefix",
+    "RecordBatch.bucket": "test_log_tables.py::test_every_batch_api_returns_the_same_rows",
+    "ScanRecord.timestamp": "test_log_tables.py::test_rows_are_read_in_order_with_their_offsets",
     "ScanRecords.count": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
     "ScanRecords.items": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
     "ScanRecords.keys": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
     "ScanRecords.values": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
-    "Schema.get_column_names": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "Schema.get_primary_keys": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "TableAppend.create_writer": "test_log_tables.py::test_rows_come_back_in_order_with_their_offsets",
+    "Schema.get_column_names": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "Schema.get_primary_keys": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "TableAppend.create_writer": "test_log_tables.py::test_rows_are_read_in_order_with_their_offsets",
     "TableBucket.partition_id": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
     "TableBucket.table_id": "test_pyfluss_rest.py::test_records_are_grouped_by_bucket",
-    "TableDescriptor.get_schema": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "TableInfo.comment": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TableInfo.created_time": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "TableInfo.get_column_names": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TableInfo.get_custom_properties": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TableInfo.get_primary_keys": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TableInfo.get_schema": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "TableInfo.has_primary_key": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TableInfo.modified_time": "test_pyfluss_rest.py::test_what_a_table_is_said_to_be_is_what_it_is",
-    "TableInfo.table_id": "test_log_tables.py::test_the_last_rows_of_a_bucket",
-    "TableLookup.create_lookuper": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
-    "TablePath.database_name": "test_admin.py::test_tables_are_made_listed_described_and_dropped",
-    "TablePrefixLookup.create_lookuper": "test_keyed_tables.py::test_all_keys_that_begin_so",
-    "TableScan.filter": "test_log_tables.py::test_a_filter_takes_nothing_away_that_matches",
-    "TableUpsert.create_writer": "test_keyed_tables.py::test_the_latest_row_of_a_key_is_found",
-    "UpsertWriter.flush": "test_keyed_tables.py::test_the_changelog_tells_what_became_of_each_key",
+    "TableDescriptor.get_schema": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "TableInfo.comment": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TableInfo.created_time": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "TableInfo.get_column_names": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TableInfo.get_custom_properties": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TableInfo.get_primary_keys": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TableInfo.get_schema": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "TableInfo.has_primary_key": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TableInfo.modified_time": "test_pyfluss_rest.py::test_table_info_matches_the_definition",
+    "TableInfo.table_id": "test_log_tables.py::test_limit_scan_returns_the_last_rows_of_a_bucket",
+    "TableLookup.create_lookuper": "test_keyed_tables.py::test_lookup_returns_the_latest_row_of_a_key",
+    "TablePath.database_name": "test_admin.py::test_tables_are_created_listed_described_and_dropped",
+    "TablePrefixLookup.create_lookuper": "test_keyed_tables.py::test_prefix_lookup_returns_all_keys_with_the_prefix",
+    "TableScan.filter": "test_log_tables.py::test_filter_keeps_all_matching_rows",
+    "TableUpsert.create_writer": "test_keyed_tables.py::test_lookup_returns_the_latest_row_of_a_key",
+    "UpsertWriter.flush": "test_keyed_tables.py::test_changelog_has_every_change_of_each_key",
 }
-"""Where what has a name that others have too is exercised."""
+"""The tests that use members with ambiguous names."""
 
 _NOT_EXERCISED: Final[Mapping[str, str]] = {
-    "ErrorCode": "names of numbers: test_pyfluss_rest.py goes through all of them, and names none",
+    "ErrorCode": "constants: test_pyfluss_rest.py iterates over all of them",
 }
-"""What is not, and why."""
+"""Unused members, with the reason."""
 
 _EVERYDAY: Final = (dict, list, str, bytes, Path, pa.Table, pa.RecordBatch)
-"""Whose attributes tell nothing of pyfluss."""
+"""Types whose attribute names do not imply a use of pyfluss."""
 
 
 def public_members() -> Iterator[tuple[str, str]]:
@@ -90,10 +90,10 @@ def public_members() -> Iterator[tuple[str, str]]:
 
 
 def attributes_in(tree: ast.AST) -> set[str]:
-    """What is asked of something by name; names that stand in a list to be asked for are texts."""
-    asked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    """The names of used attributes, including names in strings for getattr."""
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return asked | {text for text in texts if text.isidentifier() and "_" in text}
+    return attributes | {text for text in texts if text.isidentifier() and "_" in text}
 
 
 def module(name: str) -> ast.Module:
@@ -102,7 +102,7 @@ def module(name: str) -> ast.Module:
 
 @pytest.fixture(scope="module")
 def used() -> set[str]:
-    """The attributes that the modules of this folder use which have to do with pyfluss."""
+    """The attributes used in the modules of this folder that import pyfluss."""
     found: set[str] = set()
     for path in _FOLDER.glob("*.py"):
         tree = module(path.name)
@@ -111,24 +111,24 @@ def used() -> set[str]:
     return found
 
 
-def test_every_public_member_is_exercised_or_it_is_said_why_not(used: set[str]) -> None:
+def test_every_public_member_is_used_or_listed_with_a_reason(used: set[str]) -> None:
     owners = defaultdict(list)
     for owner, member in public_members():
         owners[member].append(owner)
-    assert len(owners) > 150  # or it is not pyfluss that was looked at
+    assert len(owners) > 150  # otherwise the inspection found another module
     missing = []
     for member, classes in owners.items():
-        is_telling = len(classes) == 1 and not any(hasattr(kind, member) for kind in _EVERYDAY)
+        is_distinctive = len(classes) == 1 and not any(hasattr(kind, member) for kind in _EVERYDAY)
         for owner in classes:
             name = f"{owner}.{member}"
             if owner in _NOT_EXERCISED or name in _NOT_EXERCISED or name in _NAMED_IN:
                 continue
-            if not is_telling or member not in used:
+            if not is_distinctive or member not in used:
                 missing.append(name)
     assert sorted(missing) == []
 
 
-def test_what_is_named_is_exercised_there() -> None:
+def test_named_tests_use_their_member() -> None:
     known = set(public_members())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for name, place in _NAMED_IN.items():
@@ -139,6 +139,6 @@ def test_what_is_named_is_exercised_there() -> None:
         assert [member in attributes_in(node) for node in found] == [True], name
 
 
-def test_what_is_not_exercised_is_there() -> None:
+def test_listed_unused_members_exist() -> None:
     known = {owner for owner, _ in public_members()} | {f"{owner}.{member}" for owner, member in public_members()}
     assert set(_NOT_EXERCISED) <= known

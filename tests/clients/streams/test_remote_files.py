@@ -1,4 +1,4 @@
-"""Old records that clients read in the byte store themselves: which do, by which keys, and what these open."""
+"""Clients that read old records from the object store directly: with which credentials, and their scope."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileStore]:
 
 @pytest.fixture(scope="module")
 def data(store: FileStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a server whose old records are in the store alone."""
+    """The data folder of a server whose old records are only in the object store."""
     folder = tmp_path_factory.mktemp("home") / "data"
     asyncio.run(fill(store, folder, "secrets"))
     return folder
 
 
 async def scan(streams: StreamServer) -> list[int]:
-    """All rows of the table, as pyfluss reads them from the start."""
+    """The ids of all rows of the table, read by pyfluss from the start."""
     async with connected(streams) as connection:
         table = await connection.get_table(fluss.TablePath("fluss", TABLE))
         found = await read_records(table, ROWS)
@@ -59,7 +59,7 @@ async def scan(streams: StreamServer) -> list[int]:
     return [record.row["id"] for record in found]
 
 
-async def test_pyfluss_reads_segments_with_access_of_its_own(
+async def test_pyfluss_reads_segments_with_its_own_credentials(
     store: FileStore, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = user_who_may(store.server, tmp_path, "s3:GetObject")
@@ -72,26 +72,26 @@ async def test_pyfluss_reads_segments_with_access_of_its_own(
         assert await scan(streams) == list(range(ROWS))
         bodies = [each for each in store.reads()[before:] if each.path.endswith(".log") and each.method == "GET"]
         own = {each.path for each in bodies if each.principal == reader.name and each.status in (200, 206)}
-        # It asks for records and for keys at once. What is asked for first, it is still read for.
+        # pyfluss requests records and credentials concurrently, so the server still returns the first records.
         assert len(own) > 10
 
 
-async def test_pyfluss_is_read_for_where_keys_are_temporary(store: FileStore, data: Path) -> None:
-    """It does not send the token that goes with them, and would be refused by the store."""
+async def test_server_reads_for_pyfluss_if_credentials_are_temporary(store: FileStore, data: Path) -> None:
+    """pyfluss does not send the session token, so the store would refuse it; the server reads for it."""
     with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
         before = len(store.reads())
         assert await scan(streams) == list(range(ROWS))
         read = [each for each in store.reads()[before:] if each.path.endswith(".log")]
-        assert {each.principal for each in read} == {store.home.name}
-        assert {each.method for each in read} == {"GET"}, "clients ask how large a file is before they read it"
+        assert {each.principal for each in read} == {store.owner.name}
+        assert {each.method for each in read} == {"GET"}, "clients request the size of a file before they read it"
 
 
-async def test_keys_open_the_tables_of_their_reader_and_nothing_else(
+async def test_vended_credentials_are_limited_to_the_tables_of_the_reader(
     store: FileStore, data: Path, tmp_path: Path
 ) -> None:
     with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
         reader = reader_of(streams, tmp_path, TABLE)
-        schema, keys, addition = ask(streams, reader)
+        schema, keys, addition = request_credentials(streams, reader)
         assert schema == "s3"
         assert addition == {
             "fs.s3a.endpoint": store.server.endpoint,
@@ -106,7 +106,7 @@ async def test_keys_open_the_tables_of_their_reader_and_nothing_else(
         other = next(key for key in segments if "/secrets-" in key)
         with s3_connected(store.server, keys) as s3:
             assert s3.get_object(Bucket=BUCKET, Key=own)["Body"].read()
-            for method, words in (
+            for method, arguments in (
                 ("get_object", {"Key": other}),
                 ("get_object", {"Key": f"{PREFIX}/blobs/object"}),
                 ("put_object", {"Key": own, "Body": b"another"}),
@@ -115,32 +115,32 @@ async def test_keys_open_the_tables_of_their_reader_and_nothing_else(
                 ("list_objects_v2", {}),
             ):
                 with pytest.raises(s3.exceptions.ClientError) as raised:
-                    getattr(s3, method)(Bucket=BUCKET, **words)
+                    getattr(s3, method)(Bucket=BUCKET, **arguments)
                 assert raised.value.response["Error"]["Code"] == "AccessDenied"
         assert keys is not None
         with s3_connected(store.server, Keys(keys.access_key, keys.secret_key)) as s3:
             with pytest.raises(s3.exceptions.ClientError) as raised:
                 s3.get_object(Bucket=BUCKET, Key=own)
-            assert raised.value.response["Error"]["Code"] == "InvalidAccessKeyId", "as clients that lose the token see"
-        assert keys.access_key != store.home.keys.access_key, "the byte store's own are nobody else's"
-        assert ask(streams, reader)[1] == keys, "they are not made anew for each who asks"
+            assert raised.value.response["Error"]["Code"] == "InvalidAccessKeyId", "the error without a session token"
+        assert keys.access_key != store.owner.keys.access_key, "the server's own key is not vended"
+        assert request_credentials(streams, reader)[1] == keys, "vended credentials are cached"
 
 
-async def test_who_reads_nothing_gets_no_keys(store: FileStore, data: Path, tmp_path: Path) -> None:
+async def test_user_without_readable_tables_gets_no_credentials(store: FileStore, data: Path, tmp_path: Path) -> None:
     with serving_from(store, data, ADDRESS, f"streams.remote_role={store.role}") as streams:
-        assert ask(streams, reader_of(streams, tmp_path, "nothing"))[:2] == ("file", None)
+        assert request_credentials(streams, reader_of(streams, tmp_path, "nothing"))[:2] == ("file", None)
 
 
-async def test_the_server_reads_for_all_while_nobody_makes_keys(store: FileStore, data: Path) -> None:
+async def test_server_reads_for_clients_while_credentials_are_unavailable(store: FileStore, data: Path) -> None:
     role = store.role.replace(store.role.split(":")[4], "999999999999")
     with serving_from(store, data, ADDRESS, f"streams.remote_role={role}") as streams:
         with pytest.raises(Exception, match="file credentials are unavailable"):
-            ask(streams, User("root", "", Keys(streams.server.access_key, streams.server.secret_key)))
+            request_credentials(streams, User("root", "", Keys(streams.server.access_key, streams.server.secret_key)))
         assert await scan(streams) == list(range(ROWS))
 
 
-def ask(streams: StreamServer, user: User) -> tuple[str, Keys | None, dict[str, str]]:
-    """What somebody is told who asks for keys to files, by a client that could use them."""
+def request_credentials(streams: StreamServer, user: User) -> tuple[str, Keys | None, dict[str, str]]:
+    """Request credentials for remote files, as a client that supports them."""
     secret = Secret(user.keys.secret_key)
     connection = StreamConnection("127.0.0.1", streams.port, user.keys.access_key, secret)
     try:

@@ -1,4 +1,4 @@
-"""Who may speak, and to what: SASL PLAIN with the server's own identities."""
+"""Authentication with SASL PLAIN, and permissions of authenticated users."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ LIST_DATABASES = 1003
         ("root", ROOT_SECRET_KEY),
     ],
 )
-async def test_who_has_not_the_secret_is_refused(streams: StreamServer, user: str, secret: str) -> None:
+async def test_wrong_credentials_are_refused(streams: StreamServer, user: str, secret: str) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await fluss.FlussConnection.create(config(streams.address, user, secret))
     assert error_code(raised) == 46
 
 
-async def test_who_says_nothing_is_refused(streams: StreamServer) -> None:
+async def test_missing_authentication_is_refused(streams: StreamServer) -> None:
     with pytest.raises(fluss.FlussError) as raised:
         await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": streams.address}))
     assert error_code(raised) == 46
 
 
 @pytest.mark.parametrize(("user", "secret"), [(ROOT_ACCESS_KEY, ""), ("", ROOT_SECRET_KEY), ("", "")])
-async def test_who_leaves_something_out_is_refused(streams: StreamServer, user: str, secret: str) -> None:
+async def test_incomplete_credentials_are_refused(streams: StreamServer, user: str, secret: str) -> None:
     with pytest.raises(fluss.FlussError):
         await fluss.FlussConnection.create(config(streams.address, user, secret))
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "GSSAPI", "plain-ish"])
-async def test_who_comes_by_another_mechanism_is_refused(streams: StreamServer, mechanism: str) -> None:
+async def test_unsupported_sasl_mechanism_is_refused(streams: StreamServer, mechanism: str) -> None:
     others = {"security.sasl.mechanism": mechanism}
     with pytest.raises(fluss.FlussError):
         await fluss.FlussConnection.create(config(streams.address, **others))
@@ -70,7 +70,7 @@ async def test_who_comes_by_another_mechanism_is_refused(streams: StreamServer, 
         ("", f"\0{ROOT_ACCESS_KEY}\0{ROOT_SECRET_KEY}".encode()),
     ],
 )
-async def test_what_is_no_proof_proves_nothing(streams: StreamServer, mechanism: str, token: bytes) -> None:
+async def test_malformed_sasl_token_is_refused(streams: StreamServer, mechanism: str, token: bytes) -> None:
     def attempt() -> list[ErrorCode]:
         raw = StreamConnection("127.0.0.1", streams.port, "", None)
         found = []
@@ -85,12 +85,12 @@ async def test_what_is_no_proof_proves_nothing(streams: StreamServer, mechanism:
     assert await asyncio.to_thread(attempt) == [ErrorCode.AUTHENTICATE] * 2
 
 
-async def test_an_expired_access_key_is_told_to_whom_has_its_secret(streams: StreamServer) -> None:
+async def test_expired_access_key_is_reported_only_with_its_secret(streams: StreamServer) -> None:
     user = make_user(streams.server)
     made = administer(streams.server, "key", "create", user.name, "--expires", "1s")
 
     async def refusal(secret: str) -> str:
-        """What the server says once it refuses the key."""
+        """The error message once the server refuses the access key."""
 
         async def connect_until_refused() -> None:
             while True:
@@ -106,10 +106,10 @@ async def test_an_expired_access_key_is_told_to_whom_has_its_secret(streams: Str
     assert "wrong user name or secret" in await refusal("wrong")
 
 
-async def test_a_user_without_rights_sees_nothing(streams: StreamServer, connection: Any, table_path: Any) -> None:
+async def test_user_without_permissions_sees_nothing(streams: StreamServer, connection: Any, table_path: Any) -> None:
     await make_table(connection, table_path)
-    nobody = make_user(streams.server)
-    async with connected(streams, nobody.keys.access_key, nobody.keys.secret_key) as theirs:
+    unprivileged = make_user(streams.server)
+    async with connected(streams, unprivileged.keys.access_key, unprivileged.keys.secret_key) as theirs:
         admin = theirs.get_admin()
         assert await admin.list_databases() == []
         assert not await admin.table_exists(table_path)
@@ -124,12 +124,12 @@ async def test_a_user_without_rights_sees_nothing(streams: StreamServer, connect
             assert error_code(raised) == 48
 
 
-async def test_a_reader_does_not_write(streams: StreamServer, connection: Any, table_path: Any, tmp_path: Path) -> None:
+async def test_reader_cannot_write(streams: StreamServer, connection: Any, table_path: Any, tmp_path: Path) -> None:
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.append({"id": 1, "name": "n", "score": 0.0})
     reader = user_who_may(streams.server, tmp_path, "streams:Read", "streams:Describe")
-    # A writer that numbers its batches is refused before it has one: it asks for an id first.
+    # An idempotent writer is refused before its first batch: it requests a writer id first.
     plain = {"writer.enable-idempotence": "false", "writer.acks": "1"}
     async with connected(streams, reader.keys.access_key, reader.keys.secret_key, **plain) as theirs:
         theirs_table = await theirs.get_table(table_path)
@@ -142,7 +142,7 @@ async def test_a_reader_does_not_write(streams: StreamServer, connection: Any, t
         assert error_code(raised) == 48
 
 
-async def test_a_writer_whose_right_is_taken_away_writes_no_more(
+async def test_revoked_write_permission_takes_effect(
     streams: StreamServer, connection: Any, table_path: Any, tmp_path: Path
 ) -> None:
     await make_table(connection, table_path)
@@ -165,7 +165,7 @@ async def test_a_writer_whose_right_is_taken_away_writes_no_more(
                 written += 1
                 await asyncio.sleep(0.05)
 
-        # Records go by the rights of two seconds ago at most.
+        # Permissions of writes are cached for up to two seconds.
         with pytest.raises(fluss.FlussError) as raised:
             await asyncio.wait_for(write_on(), 60)
         assert error_code(raised) == 48
@@ -173,7 +173,7 @@ async def test_a_writer_whose_right_is_taken_away_writes_no_more(
     assert [record.row["id"] for record in found] == list(range(written))
 
 
-async def test_no_secret_is_written_down(streams: StreamServer) -> None:
+async def test_secrets_are_not_logged(streams: StreamServer) -> None:
     user, wrong = make_user(streams.server), "a-secret-that-is-none"
     for name, secret in (
         (ROOT_ACCESS_KEY, wrong),
@@ -194,7 +194,7 @@ async def test_no_secret_is_written_down(streams: StreamServer) -> None:
             assert not any(secret in kept for secret in secrets), path
 
 
-async def test_a_key_that_was_taken_away_opens_nothing(streams: StreamServer, tmp_path: Path) -> None:
+async def test_deleted_access_key_is_refused(streams: StreamServer, tmp_path: Path) -> None:
     user = user_who_may(streams.server, tmp_path, "streams:*")
     async with connected(streams, user.keys.access_key, user.keys.secret_key) as theirs:
         assert "fluss" in await theirs.get_admin().list_databases()

@@ -1,4 +1,4 @@
-"""`lakebed select stream://…` on a running server: tables in the stream alone, and with a part of them in the lake."""
+"""`lakebed select stream://…` on a running server: stream tables without and with tiered records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lake(streams: StreamServer) -> Lake:
 
 @pytest.fixture
 def ask(streams: StreamServer, lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Run the command as root; its status, and what it said."""
+    """Run the command as root; exit status, stdout and stderr."""
     monkeypatch.setenv("LAKEBED_ENDPOINT", streams.server.endpoint)
     monkeypatch.setenv("LAKEBED_ACCESS_KEY", streams.server.access_key)
     monkeypatch.setenv("LAKEBED_SECRET_KEY", streams.server.secret_key)
@@ -41,7 +41,7 @@ def ask(streams: StreamServer, lake: Lake, monkeypatch: pytest.MonkeyPatch, caps
     return run
 
 
-async def test_records_are_those_of_the_lake_and_those_that_came_after(
+async def test_select_reads_tiered_and_untiered_records(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any, ask: Ask
 ) -> None:
     table = await make_table(connection, table_path, bucket_count=2)
@@ -65,7 +65,7 @@ async def test_records_are_those_of_the_lake_and_those_that_came_after(
     assert (await ask(source, "SELECT * FROM S3Object s WHERE s.id = 12"))[1] == "12,n12,6\n"
 
 
-async def test_rows_of_keys_are_as_the_last_change_made_them(
+async def test_select_returns_the_current_rows_of_a_kv_table(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any, ask: Ask
 ) -> None:
     table = await make_table(connection, table_path, primary_key=["id"], bucket_count=2)
@@ -90,12 +90,12 @@ async def test_rows_of_keys_are_as_the_last_change_made_them(
     await put(k4="again", k3="CC")
     assert await ask(source, all_names) == (0, "1,A\n3,CC\n4,again\n5,e\n", "")
     assert await ask(source, "SELECT COUNT(*) FROM t") == (0, "4\n", "")
-    # What the lake has of these no longer counts, though it would be found there.
+    # These rows of the lake are outdated, although they match.
     assert await ask(source, "SELECT COUNT(*) FROM t WHERE name = 'b'") == (0, "0\n", "")
     assert await ask(source, "SELECT score FROM t WHERE name = 'CC'") == (0, "0\n", "")
 
 
-async def test_what_cannot_be_is_one_line(
+async def test_select_errors_are_one_line(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = await make_table(connection, table_path)

@@ -1,4 +1,4 @@
-"""Jobs of others that tier: what they ask the server, and what it takes from them, over the wire."""
+"""The tiering protocol for external tiering jobs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamServer]:
-    """A server of their own: they are given whatever table is due."""
+    """A separate server, because it assigns any table that is due."""
     with running_streams(tmp_path_factory.mktemp("streams") / "data") as server:
         yield server
 
 
 @pytest.fixture
 def stream(streams: StreamServer) -> Iterator[str]:
-    """A table that is due, and goes afterwards: no other is ever."""
+    """The only table that is due for tiering, dropped afterwards."""
     name = f"t_{uuid.uuid4().hex[:12]}"
     path = fluss.TablePath("fluss", name)
 
@@ -49,14 +49,14 @@ def lake(streams: StreamServer) -> Iterator[LakeTieringClient]:
         yield LakeTieringClient(client)
 
 
-def given(lake: LakeTieringClient) -> TieringAssignment:
+def assigned(lake: LakeTieringClient) -> TieringAssignment:
     found = lake.request_table()
     assert found is not None
     return found
 
 
-def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: LakeTieringClient, stream: str) -> None:
-    first = given(lake)
+def test_due_table_is_assigned_once(lake: LakeTieringClient, stream: str) -> None:
+    first = assigned(lake)
     assert (first.name, first.epoch) == (stream, 1)
     assert lake.request_table() is None
     lake.heartbeat(first)
@@ -64,12 +64,10 @@ def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: LakeTieringCl
     assert lake.request_table() is None
 
 
-def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_any_more(
-    lake: LakeTieringClient, stream: str
-) -> None:
-    first = given(lake)
+def test_table_of_a_failed_job_is_reassigned_and_the_first_job_is_fenced(lake: LakeTieringClient, stream: str) -> None:
+    first = assigned(lake)
     lake.fail(first)
-    second = given(lake)
+    second = assigned(lake)
     assert (second.name, second.epoch) == (stream, first.epoch + 1)
     for say in (lake.heartbeat, lake.fail):
         with pytest.raises(FlussError) as caught:

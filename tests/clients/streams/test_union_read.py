@@ -1,4 +1,4 @@
-"""Union reads of stream tables on a running server, with tables of the lake that PyIceberg wrote."""
+"""Union reads of stream tables on a running server, with Iceberg tables written by PyIceberg."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ async def upsert(table: Any, *written: dict[str, Any], delete: tuple[dict[str, A
     await writer.flush()
 
 
-async def test_a_plan_is_of_its_moment(streams: StreamServer, lake: Lake, connection: Any, table_path: Any) -> None:
+async def test_plan_is_a_consistent_snapshot(
+    streams: StreamServer, lake: Lake, connection: Any, table_path: Any
+) -> None:
     table = await make_table(connection, table_path, bucket_count=2)
     await append(table, *range(6))
     tier_by_hand(streams, lake, table_path)
@@ -70,7 +72,7 @@ async def test_a_plan_is_of_its_moment(streams: StreamServer, lake: Lake, connec
     assert rows(read) == [(number,) for number in range(9)]
 
 
-async def test_parts_of_a_bucket_of_keys_read_its_changes_once(
+async def test_splits_of_a_kv_bucket_read_its_changes_once(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
@@ -78,7 +80,7 @@ async def test_parts_of_a_bucket_of_keys_read_its_changes_once(
     await upsert(table, *written)
     tier_by_hand(streams, lake, table_path)
     with lake.catalog() as catalog:
-        # As a round would that adds no row of another key: the same rows, in several files.
+        # As after a tiering round without new keys: the same rows, in several files.
         there = catalog.load_table((table_path.database_name, "t"))
         old = there.scan().to_arrow()
         there.overwrite(old.slice(0, 2))
@@ -91,7 +93,7 @@ async def test_parts_of_a_bucket_of_keys_read_its_changes_once(
     assert rows(read) == [(0, "b"), (1, "a"), (2, "a"), (9, "c")]
 
 
-async def test_a_partition_that_the_lake_knows_nothing_of_is_read_from_the_stream(
+async def test_untiered_partition_is_read_from_the_stream(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any, admin: Any
 ) -> None:
     schema = pa.schema([("id", pa.int32()), ("day", pa.string())])
@@ -104,12 +106,12 @@ async def test_a_partition_that_the_lake_knows_nothing_of_is_read_from_the_strea
     read = union(streams, lake, table_path)
     assert rows(read) == [(1, "mon"), (1, "tue"), (3, "mon")]
     assert len([part for part in read.plan() if part.scanned is not None]) == 1
-    # What the stream lets go of, the lake has still.
+    # Records that the stream has expired are still in the lake.
     await admin.drop_partition(table_path, {"day": "mon"})
     assert rows(union(streams, lake, table_path)) == [(1, "mon"), (1, "tue"), (2, "mon")]
 
 
-async def test_a_column_that_the_lake_does_not_have_is_null_there(
+async def test_column_missing_in_the_lake_is_null_in_tiered_rows(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path)
@@ -122,7 +124,7 @@ async def test_a_column_that_the_lake_does_not_have_is_null_there(
     assert union(streams, lake, table_path).schema.names == ROWS.names
 
 
-async def test_a_snapshot_that_is_expired_is_replaced_or_told_of(
+async def test_expired_snapshot_is_replaced_or_reported(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
@@ -147,7 +149,7 @@ async def test_a_snapshot_that_is_expired_is_replaced_or_told_of(
         rows(read, *pinned)
 
 
-async def test_a_table_that_is_none_of_the_stream_is_refused(
+async def test_lake_table_not_created_by_tiering_is_refused(
     streams: StreamServer, lake: Lake, connection: Any, table_path: Any
 ) -> None:
     table = await make_table(connection, table_path)

@@ -1,4 +1,4 @@
-"""Tiering without Spark: what is in a stream goes into a new table of the lake, and the server is told."""
+"""Tiers a stream table to a new Iceberg table without Spark, and commits the offsets to the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_ROW: Final = (_BEFORE, _DELETED)
 
 
 def tier_by_hand(streams: StreamServer, lake: Lake, path: Any) -> int:
-    """With PyIceberg; the snapshot."""
+    """Tier with PyIceberg; the new snapshot's id."""
     database, name = path.database_name, path.table_name
     with StreamClient(streams.address, streams.server.access_key, streams.server.secret_key) as client:
         source = describe(client, database, name)
@@ -39,15 +39,15 @@ def tier_by_hand(streams: StreamServer, lake: Lake, path: Any) -> int:
 
 
 def _rows(client: StreamClient, source: TableInfo, ends: Offsets) -> pa.Table:
-    """The records of a log, or what became of keys, and where they were."""
-    of_stream = spark_schema(source.arrow)
-    schema = pa.schema([*of_stream, *ORIGIN])
+    """The records of a log, or the current rows of a KV table, with their origin columns."""
+    stream_schema = spark_schema(source.arrow)
+    schema = pa.schema([*stream_schema, *ORIGIN])
     rows: dict[object, dict[str, Any]] = {}
     for (partition_id, bucket), end in ends.items():
         log = StreamLog(client, source.physical(partition_id))
         for found in read_range(client, log, bucket, 0, end):
             columns = with_origin(
-                fitted(found.rows, of_stream), len(found.changes), bucket, found.base_offset, found.timestamp_ms
+                fitted(found.rows, stream_schema), len(found.changes), bucket, found.base_offset, found.timestamp_ms
             )
             records = pa.RecordBatch.from_arrays(columns, schema=schema).to_pylist()
             for change, record in zip(found.changes, records, strict=True):

@@ -1,7 +1,7 @@
-"""A plugin of pytest for the tests of pyfluss: their connections say who they are, as every server of ours demands.
+"""A pytest plugin for the tests of pyfluss that adds credentials to their connections, which Lakebed requires.
 
-They expect a server that lets everybody in, and one with two users of theirs. Ours has users of its own; whoever
-says nothing is one of them here, and each of the two is another.
+The tests expect one server without authentication and one with two known users. Here anonymous connections and both
+users map to users of the server.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import fluss
 _USERS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (name, secret): (key, key_secret) for name, secret, key, key_secret in json.loads(os.environ["STREAM_SUITE_USERS"])
 }
-"""By what they are called in the tests, with their secrets."""
+"""User and secret in the tests, to access key and secret key of the server."""
 
-_NOBODY: Final = ("", "")
+_ANONYMOUS: Final = ("", "")
 _config: Final = fluss.Config
 
 
 def _with_credentials(properties: dict[str, str] | None = None) -> Any:  # Any: pyfluss has no types that mypy sees
-    said = dict(properties or {})
-    user = said.get("security.sasl.username", ""), said.get("security.sasl.password", "")
+    settings = dict(properties or {})
+    user = settings.get("security.sasl.username", ""), settings.get("security.sasl.password", "")
     ours = _USERS.get(user)
     if ours is not None:
-        said |= {"security.protocol": "sasl", "security.sasl.mechanism": "PLAIN"}
-        said["security.sasl.username"], said["security.sasl.password"] = ours
-    elif user != _NOBODY:
-        # A wrong secret of a user that there is stays one.
-        said["security.sasl.username"] = next(
+        settings |= {"security.protocol": "sasl", "security.sasl.mechanism": "PLAIN"}
+        settings["security.sasl.username"], settings["security.sasl.password"] = ours
+    elif user != _ANONYMOUS:
+        # A known user with a wrong secret keeps the wrong secret.
+        settings["security.sasl.username"] = next(
             (key for (name, _), (key, _) in _USERS.items() if name == user[0]), user[0]
         )
-    return _config(said)
+    return _config(settings)
 
 
 vars(fluss)["Config"] = _with_credentials
