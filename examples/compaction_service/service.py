@@ -1,18 +1,9 @@
-<<<<<<< HEAD
 """An external compaction service: finds tables, reads the policies that apply to them, and compacts.
 
     LAKEBED_CLIENT_ID=… LAKEBED_CLIENT_SECRET=… python service.py http://127.0.0.1:9000 lake
 
 It needs a client id and secret, and uses public APIs: OAuth2 for tokens, Iceberg REST for tables, `applicable-policies`
 for policies, `/lakebed/v1/events` for changes. Spark has the same credential and no access keys.
-=======
-"""A compaction service outside of the server: finds tables, reads their effective policies, and compacts them.
-
-    LAKEBED_CLIENT_ID=… LAKEBED_CLIENT_SECRET=… python service.py http://127.0.0.1:9000 lake
-
-It needs a client id and secret, and uses public APIs only: OAuth2 for tokens, Iceberg REST for tables,
-`applicable-policies` for policies, `/lakebed/v1/events` for changes. Spark uses the same credential.
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 """
 
 from __future__ import annotations
@@ -36,18 +27,13 @@ class Table(NamedTuple):
 
 
 class Catalog:
-<<<<<<< HEAD
     """A client of one catalog, with a client id and secret."""
-=======
-    """One catalog of a server, accessed with a client id and secret."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
     def __init__(self, endpoint: str, name: str, client_id: str, secret: str) -> None:
         self.endpoint, self.name, self.client_id, self.secret = endpoint, name, client_id, secret
         self._token, self._renew_at = "", 0.0
 
     def tables(self, parent: tuple[str, ...] = ()) -> Iterator[Table]:
-<<<<<<< HEAD
         """All tables that the principal may list, at every level."""
         path = f"/iceberg/v1/{self.name}/namespaces"
         for levels in self.get(path, {"parent": "\x1f".join(parent)} if parent else {}).get("namespaces", []):
@@ -57,44 +43,21 @@ class Catalog:
 
     def snapshot(self, table: Table) -> Any:
         """The current snapshot id; None or -1 for a table that is empty, dropped or not permitted."""
-=======
-        """All tables visible to the principal."""
-        place = f"/iceberg/v1/{self.name}/namespaces"
-        for levels in self.get(place, {"parent": "\x1f".join(parent)} if parent else {}).get("namespaces", []):
-            for one in self.get(self._path(tuple(levels))).get("identifiers", []):
-                yield Table(tuple(one["namespace"]), one["name"])
-            yield from self.tables(tuple(levels))
-
-    def snapshot(self, table: Table) -> Any:
-        """The current snapshot; None or -1 if the table is empty, dropped or forbidden."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         loaded = self.get(f"{self._path(table.namespace)}/{quote(table.name, safe='')}", {"snapshots": "refs"})
         return loaded.get("metadata", {}).get("current-snapshot-id")
 
     def policy(self, table: Table) -> Any:
-<<<<<<< HEAD
         """The compaction policy that applies to a table; None if there is none."""
-=======
-        """The effective compaction policy of a table, or None."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         query = {"namespace": "\x1f".join(table.namespace), "target-name": table.name, "policyType": KIND}
         return (self.get(f"/polaris/v1/{self.name}/applicable-policies", query).get("applicable-policies") or [None])[0]
 
     def events(self, **query: object) -> Any:
-<<<<<<< HEAD
         """A page of events of tables and policies, in order."""
-=======
-        """Events of tables and policies, in order."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         page = self.get("/lakebed/v1/events", {"kind": "Table*,CatalogPolicy*", **query})
         return page or sys.exit("permission to read events denied: add a user policy that allows lakebed:ReadEvents")
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
-<<<<<<< HEAD
         """The document at a path, with a valid token; empty if it does not exist or is not permitted."""
-=======
-        """GET with a valid token; an empty response if the resource is dropped or forbidden."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         if time.monotonic() >= self._renew_at:
             form = {"grant_type": "client_credentials", "client_id": self.client_id, "client_secret": self.secret}
             token = _fetch(f"{self.endpoint}/iceberg/v1/oauth/tokens", urlencode(form).encode())
@@ -121,21 +84,12 @@ class Service:
 
     def __init__(self, catalog: Catalog, compact: Callable[[Table, Mapping[str, str]], None]) -> None:
         self._catalog, self._compact = catalog, compact
-<<<<<<< HEAD
         self._seen: dict[Table, tuple[object, object]] = {}  # policy and snapshot after the last check
 
     def consider(self, table: Table) -> bool:
         """Compact a table if its policy or snapshot has changed since the last check; return whether it did."""
         policy = self._catalog.policy(table)
         # Not only the version: another policy may be attached, or the same with other parameters.
-=======
-        self._seen: dict[Table, tuple[object, object]] = {}  # the applied policy and the resulting snapshot
-
-    def consider(self, table: Table) -> bool:
-        """Compact a table if its policy or data changed since the last check; whether it was compacted."""
-        policy = self._catalog.policy(table)
-        # Not only the version: another policy, or other parameters of the same one, may have been attached.
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         identity = policy and [policy.get(part) for part in ("namespace", "name", "version", "parameters")]
         snapshot = self._catalog.snapshot(table)
         if self._seen.get(table) == (identity, snapshot):
@@ -146,7 +100,6 @@ class Service:
             self._compact(table, {key.replace("_", "-"): str(config[key]) for key in OPTIONS if key in config})
             snapshot = self._catalog.snapshot(table)
         self._seen[table] = (identity, snapshot)
-<<<<<<< HEAD
         return is_enabled
 
     def sweep(self) -> list[Table]:
@@ -155,35 +108,16 @@ class Service:
 
     def react(self, after: int, wait_seconds: int = 20) -> tuple[int, list[Table]]:
         """Wait for events and check their tables; return the next position and the compacted tables."""
-=======
-        return is_wanted
-
-    def sweep(self) -> list[Table]:
-        """Check every table; the compacted ones."""
-        return [table for table in self._catalog.tables() if self.consider(table)]
-
-    def react(self, after: int, wait_seconds: int = 20) -> tuple[int, list[Table]]:
-        """Wait for events and check their tables; the next position, and the compacted tables."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         page = self._catalog.events(**{"after": after, "wait-seconds": wait_seconds})
         events = [event for event in page["events"] if event["payload"].get("warehouse") == self._catalog.name]
         if any(event["kind"].startswith("CatalogPolicy") for event in events):
             return page["next-after"], self.sweep()
-<<<<<<< HEAD
         changed = dict.fromkeys(Table(tuple(e["payload"]["namespace"]), e["payload"]["name"]) for e in events)
         return page["next-after"], [table for table in changed if self.consider(table)]
 
 
 def spark_compaction(catalog: Catalog, spark: Any) -> Callable[[Table, Mapping[str, str]], None]:
     """Compaction with Spark, which has Iceberg's runtime and the credential."""
-=======
-        touched = dict.fromkeys(Table(tuple(it["payload"]["namespace"]), it["payload"]["name"]) for it in events)
-        return page["next-after"], [table for table in touched if self.consider(table)]
-
-
-def spark_compaction(catalog: Catalog, spark: Any) -> Callable[[Table, Mapping[str, str]], None]:
-    """Compaction with Spark, Iceberg's runtime and the same credential."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     settings = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "rest",

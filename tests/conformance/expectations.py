@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Expectations of the suite: the tests to run, their families, and known failures."""
-=======
-"""Expected results of the suite: excluded tests, test families and known failures."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
 from __future__ import annotations
 
@@ -24,7 +20,6 @@ class Kind(StrEnum):
     """The test contradicts S3's documentation."""
 
     UNSURE = "unsure"
-<<<<<<< HEAD
     """The test interprets S3 differently; no documentation decides it. Counts as a failure."""
 
     CHOICE = "choice"
@@ -32,15 +27,6 @@ class Kind(StrEnum):
 
     GAP = "gap"
     """Lakebed does not support it."""
-=======
-    """The test expects other behaviour, and no documentation was found that decides. Counts as a failure."""
-
-    CHOICE = "choice"
-    """Lakebed deviates on purpose."""
-
-    GAP = "gap"
-    """Lakebed lacks the feature."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +38,11 @@ class KnownFailure:
 
 
 class UnknownTest(Exception):
-<<<<<<< HEAD
     """A test of the suite matches no family and no exclusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-=======
-    """The suite has a test without a family or an exclusion."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Matcher:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     label: str
     pattern: re.Pattern[str]
 
@@ -73,13 +51,8 @@ class Expectations:
     """The families, the exclusions and the known failures."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:  # Any: TOML's values
-<<<<<<< HEAD
         self._excluded = [_group(item["reason"], item["names"]) for item in document["excluded"]]
         self._families = [_group(item["name"], item["names"]) for item in document["family"]]
-=======
-        self._excluded = [_matcher(item["reason"], item["names"]) for item in document["excluded"]]
-        self._families = [_matcher(item["name"], item["names"]) for item in document["family"]]
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         self.failures: dict[str, KnownFailure] = {}
         for item in document["failure"]:
             for name in item["names"]:
@@ -93,26 +66,18 @@ class Expectations:
         return [family.label for family in self._families]
 
     def exclusion(self, name: str) -> str | None:
-        """Why a test is excluded; None if it is run."""
+        """Why a test is not run; None if it is."""
         return _find(self._excluded, name)
 
     def family(self, name: str) -> str:
-        """The family of a test. Raises UnknownTest."""
+        """The family of a test that is run. Raises UnknownTest."""
         found = _find(self._families, name)
         if found is None:
-<<<<<<< HEAD
             raise UnknownTest(f"test without a family in {PATH.name}: {name}")
         return found
 
     def chosen(self, names: Iterable[str]) -> list[str]:
         """The tests to run. Raises UnknownTest, and ValueError for known failures of tests that do not exist."""
-=======
-            raise UnknownTest(f"no family or exclusion in {PATH.name} matches the test: {name}")
-        return found
-
-    def chosen(self, names: Iterable[str]) -> list[str]:
-        """The tests that are run. Raises UnknownTest, and ValueError for known failures that match no test."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         chosen = [name for name in names if self.exclusion(name) is None]
         for name in chosen:
             self.family(name)
@@ -123,7 +88,6 @@ class Expectations:
 
 
 def load() -> Expectations:
-<<<<<<< HEAD
     """Read the expectations beside this module."""
     return Expectations(tomllib.loads(PATH.read_text()))
 
@@ -134,15 +98,3 @@ def _group(label: str, names: Iterable[str]) -> _Group:
 
 def _find(groups: Iterable[_Group], name: str) -> str | None:
     return next((group.label for group in groups if group.pattern.fullmatch(name)), None)
-=======
-    """Read the file next to this module."""
-    return Expectations(tomllib.loads(PATH.read_text()))
-
-
-def _matcher(label: str, names: Iterable[str]) -> _Matcher:
-    return _Matcher(label, re.compile("|".join(f"(?:{name})" for name in names)))
-
-
-def _find(matchers: Iterable[_Matcher], name: str) -> str | None:
-    return next((matcher.label for matcher in matchers if matcher.pattern.fullmatch(name)), None)
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)

@@ -1,14 +1,7 @@
-<<<<<<< HEAD
 """Lanes: parallel servers that each run one test of the suite at a time, and are replaced when a test leaves buckets.
 
 Tests create buckets with fixed names and count listed objects. So concurrent tests never share a server, and leftovers
 of a failed test never affect the next.
-=======
-"""Runs tests of the suite concurrently, each on a separate server.
-
-Tests use fixed bucket names and count listings, so two tests never share a server at a time. A server with buckets left
-by a test is replaced.
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ TIMEOUT_SECONDS: Final = 120.0
 
 
 class Lane:
-    """Runs one test at a time on one server."""
+    """One server at a time, for one test at a time."""
 
     def __init__(self, suite: Suite, folder: Path) -> None:
         self._suite = suite
@@ -86,11 +79,7 @@ def run_all(suite: Suite, names: Iterable[str], folder: Path, *, lanes: int = 2)
         except queue.Empty:
             return
         except BaseException as fault:
-<<<<<<< HEAD
             faults.append(fault)  # raised in the caller: a thread's exception is lost
-=======
-            faults.append(fault)  # raised by the caller
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         finally:
             lane.close()
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """The results of a run: counts by family for the terminal, and a page of the documentation."""
-=======
-"""Results of a run: a table by family, and docs/conformance.md."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
 from __future__ import annotations
 
@@ -18,37 +14,22 @@ from tests.fixtures.versitygw import VERSION, Run
 from .expectations import Expectations, Kind, KnownFailure
 
 TITLES: Final = {
-<<<<<<< HEAD
     Kind.GAP: "What Lakebed does not support",
     Kind.CHOICE: "Where Lakebed differs on purpose",
     Kind.UNSURE: "Where the suite and Lakebed interpret S3 differently, without documentation that decides it",
     Kind.S3: "Where the suite contradicts S3's documentation",
-=======
-    Kind.GAP: "Missing features",
-    Kind.CHOICE: "Deliberate deviations",
-    Kind.UNSURE: "Undecided by S3's documentation",
-    Kind.S3: "Contradictions of S3's documentation by the suite",
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyCount:
-<<<<<<< HEAD
     """The results of one family."""
-=======
-    """Results of one family."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
     name: str
     passed: int
     failed: int
     not_s3: int
-<<<<<<< HEAD
     """Failed tests that contradict S3's documentation."""
-=======
-    """The number of failed tests that contradict S3's documentation."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
     @property
     def run(self) -> int:
@@ -74,13 +55,8 @@ def count_families(expectations: Expectations, runs: Iterable[Run]) -> list[Fami
 
 
 def total(counts: Iterable[FamilyCount]) -> FamilyCount:
-<<<<<<< HEAD
     """The sum of all families."""
     all_counts = list(counts)
-=======
-    """The total of all families."""
-    made = list(counts)
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     return FamilyCount(
         "all",
         sum(count.passed for count in all_counts),
@@ -90,33 +66,21 @@ def total(counts: Iterable[FamilyCount]) -> FamilyCount:
 
 
 def table(counts: Sequence[FamilyCount], excluded: int) -> str:
-<<<<<<< HEAD
     """Format the counts for the terminal."""
-=======
-    """The results by family, for the terminal."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     lines = [f"{'family':36} {'run':>5} {'passed':>7} {'failed':>7}"]
     lines += [f"{count.name:36} {count.run:5} {count.passed:7} {count.failed:7}" for count in (*counts, total(counts))]
     return "\n".join([*lines, f"{'excluded':36} {excluded:5}"])
 
 
 def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) -> str:
-<<<<<<< HEAD
     """Format the page: counts by family, each failure with its reason, and excluded tests."""
     counts = count_families(expectations, runs)
     summary = total(counts)
     relevant = summary.run - summary.not_s3
-=======
-    """The page docs/conformance.md: results by family, failures and exclusions with reasons."""
-    counts = count_families(expectations, runs)
-    everything = total(counts)
-    valid = everything.run - everything.not_s3
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     excluded = Counter(filter(None, map(expectations.exclusion, names)))
     lines = [
         "# S3 conformance",
         "",
-<<<<<<< HEAD
         f"The integration tests of [versitygw](https://github.com/versity/versitygw) {VERSION}, run against a",
         "Lakebed server. `pytest -m heavy tests/conformance` runs them and writes this page. It fails if a test fails",
         "that is not listed here, or if a listed one passes.",
@@ -127,18 +91,6 @@ def page(expectations: Expectations, names: Iterable[str], runs: Sequence[Run]) 
         "from the suite.",
         "",
         "| family | run | passed | failed | of these, contradict S3 |",
-=======
-        f"The integration tests of [versitygw](https://github.com/versity/versitygw) {VERSION}, run by name against a",
-        "Lakebed server. `pytest -m heavy tests/conformance` runs them and writes this page. It fails if an unlisted",
-        "test fails or a listed one passes.",
-        "",
-        f"Of {everything.run} tests, {everything.passed} pass: {everything.passed / everything.run:.1%}. Without the"
-        f" {everything.not_s3} that contradict S3's documentation it is {everything.passed / valid:.1%} of {valid}.",
-        "The suite was not run against AWS: S3's behaviour is taken from its documentation, error messages from the",
-        "suite.",
-        "",
-        "| family | run | passed | failed | contradict S3 |",
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         "|---|--:|--:|--:|--:|",
         *(f"| {c.name} | {c.run} | {c.passed} | {c.failed} | {c.not_s3} |" for c in counts),
         f"| **all** | {summary.run} | {summary.passed} | {summary.failed} | {summary.not_s3} |",

@@ -25,38 +25,22 @@ def test_first_family_that_matches_the_whole_name_contains_the_test() -> None:
     assert expectations.exclusion("NoIam_a") is None
 
 
-<<<<<<< HEAD
 def test_test_without_a_family_is_reported() -> None:
-=======
-def test_test_without_a_family_is_an_error() -> None:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     with pytest.raises(UnknownTest, match="Head_a"):
         Expectations(DOCUMENT).chosen(["Put_b", "Head_a"])
 
 
-<<<<<<< HEAD
 def test_known_failure_of_a_missing_test_is_reported() -> None:
-=======
-def test_known_failure_of_an_absent_test_is_an_error() -> None:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     with pytest.raises(ValueError, match="Put_b"):
         Expectations(DOCUMENT).chosen(["Put_a"])
 
 
-<<<<<<< HEAD
 def test_failure_listed_twice_is_rejected() -> None:
-=======
-def test_failure_listed_twice_is_an_error() -> None:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     with pytest.raises(ValueError, match="twice"):
         Expectations({**DOCUMENT, "failure": DOCUMENT["failure"] * 2})
 
 
-<<<<<<< HEAD
 def test_counts_are_by_family_and_in_total() -> None:
-=======
-def test_results_are_counted_by_family_and_in_total() -> None:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     counts = count_families(Expectations(DOCUMENT), RUNS)
     assert [(count.name, count.passed, count.failed, count.not_s3) for count in counts] == [
         ("put", 1, 1, 1),
@@ -66,18 +50,14 @@ def test_results_are_counted_by_family_and_in_total() -> None:
     assert "put" in table(counts, 7)
 
 
-def test_page_has_the_reason_of_each_known_failure() -> None:
+def test_page_gives_each_known_failure_its_reason() -> None:
     written = page(Expectations(DOCUMENT), ["Put_a", "Put_b", "Get_a", "Iam_a"], RUNS)
     assert "Of 3 tests, 1 pass: 33.3%. Without the 1 that contradict S3's documentation it is 50.0% of 2." in written
     assert "- It is so: `Put_b`" in written
     assert "| 1 | elsewhere |" in written
 
 
-<<<<<<< HEAD
 def test_documented_page_has_the_section_of_the_catalog() -> None:
-=======
-def test_page_has_the_section_about_the_catalog() -> None:
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     assert PAGE.read_text().endswith("\n".join(["", *catalog_section(), ""]))
 
 

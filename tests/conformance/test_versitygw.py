@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Runs versitygw's S3 integration tests against Lakebed: all of them (heavy), or a sample of each family."""
-=======
-"""Lakebed against the S3 integration tests of versitygw: all of them (heavy), or a sample of each family."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
 from __future__ import annotations
 
@@ -22,41 +18,25 @@ from .report import count_families, page, table
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 SAMPLE = 60
 SEED = 20261115
-<<<<<<< HEAD
 """Selects the sample; fixed, so that failures are reproducible."""
-=======
-"""Seed of the sample, fixed so that failures are reproducible."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
 
 SLOW = frozenset({"GetObject_large_object"})
 
 
 def surprises(expectations: Expectations, runs: Iterable[Run]) -> list[str]:
-<<<<<<< HEAD
     """Unexpected results of a run."""
-=======
-    """The unexpected results of a run."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     found = []
     for run in runs:
         known = expectations.failures.get(run.name)
         if run.passed and known is not None:
-<<<<<<< HEAD
             found.append(f"{run.name} passes now; remove it from the known failures ({known.reason})")
-=======
-            found.append(f"{run.name} passes now: remove it from the known failures ({known.reason})")
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
         elif not run.passed and known is None:
             found.append(f"{run.name} fails:\n{run.output[-2000:]}")
     return found
 
 
 def sample(expectations: Expectations, chosen: list[str]) -> list[str]:
-<<<<<<< HEAD
     """Some passing tests of each family, more of larger ones."""
-=======
-    """A sample of the passing tests, in proportion to the size of each family."""
->>>>>>> 07a8fd11 (tests: describe stream clients, conformance results and the example service plainly)
     passing = [name for name in chosen if name not in expectations.failures and name not in SLOW]
     picked: list[str] = []
     by_family = sorted(passing, key=lambda name: (expectations.family(name), name))

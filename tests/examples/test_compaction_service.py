@@ -202,9 +202,7 @@ def test_missing_permission_to_read_events_is_reported(maintained: MaintainedCat
 
 @pytest.mark.heavy
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning"
-)  # PySpark leaves a socket to the garbage collector
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves one to the garbage collector
 def test_spark_compacts_files_and_keeps_rows(maintained: MaintainedCatalog, spark: SparkSession) -> None:
     catalog = maintained.principal()
     service = Service(catalog, example.spark_compaction(catalog, spark))
