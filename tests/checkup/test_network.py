@@ -19,20 +19,20 @@ def test_small_clock_differences_pass(ahead: float) -> None:
     assert (found.outcome, found.why) == (StepOutcome.PASSED, "")
 
 
-@pytest.mark.parametrize(("ahead", "said"), [(90, "90 s ahead of"), (-600, "10 min behind")])
-def test_clock_drift_is_reported_within_the_tolerance(ahead: float, said: str) -> None:
+@pytest.mark.parametrize(("ahead", "message"), [(90, "90 s ahead of"), (-600, "10 min behind")])
+def test_clock_drift_is_reported_within_the_tolerance(ahead: float, message: str) -> None:
     found = judge_skew(ahead)
     assert found.outcome is StepOutcome.PASSED
-    assert said in found.found
+    assert message in found.found
     assert found.why
 
 
 @pytest.mark.parametrize(
-    ("ahead", "said"),
+    ("ahead", "message"),
     [(MAX_SKEW_SECONDS + 1, "15 min ahead of"), (-3600, "60 min behind"), (86_400 * 2, "48.0 h ahead of")],
 )
-def test_large_clock_difference_fails(ahead: float, said: str) -> None:
-    with pytest.raises(StepFailed, match=said):
+def test_large_clock_difference_fails(ahead: float, message: str) -> None:
+    with pytest.raises(StepFailed, match=message):
         judge_skew(ahead)
 
 

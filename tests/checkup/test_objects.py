@@ -90,7 +90,7 @@ async def test_unwritten_objects_are_not_reported_as_left(memory: MemoryStorage)
     assert await trial.clean_up() == []
 
 
-class Lying(MemoryStorage):
+class Defective(MemoryStorage):
     """A store with one defect."""
 
     def __init__(self, about: str) -> None:
@@ -119,7 +119,7 @@ class Lying(MemoryStorage):
 
 
 @pytest.mark.parametrize(
-    ("about", "step", "said"),
+    ("about", "step", "message"),
     [
         ("get", "put", "differs from the one written"),
         ("range", "get_range", "differ from those written"),
@@ -128,11 +128,11 @@ class Lying(MemoryStorage):
         ("delete", "delete", "still listed"),
     ],
 )
-async def test_incorrect_store_fails(about: str, step: str, said: str) -> None:
-    trial = ObjectSteps(Lying(about))
+async def test_incorrect_store_fails(about: str, step: str, message: str) -> None:
+    trial = ObjectSteps(Defective(about))
     if step != "put":
         await trial.put()
-    with pytest.raises((StepFailed, LakebedError), match=said):
+    with pytest.raises((StepFailed, LakebedError), match=message):
         await getattr(trial, step)()
 
 

@@ -65,7 +65,7 @@ def test_invalid_setting_is_one_line_with_advice(lakebed: Lakebed, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--config", "absent.toml"), "--config: cannot read the file. path=absent.toml reason=No such file"),
         (("--config", "latin.toml"), "--config: not UTF-8 text. path=latin.toml"),
@@ -77,11 +77,11 @@ def test_invalid_setting_is_one_line_with_advice(lakebed: Lakebed, monkeypatch: 
         ),
     ],
 )
-def test_invalid_flags_are_rejected(lakebed: Lakebed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_invalid_flags_are_rejected(lakebed: Lakebed, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     (tmp_path / "latin.toml").write_bytes(b'[server]\nregion = "\xe9"\n')
     outcome = lakebed("config", *words)
     assert outcome.status == FAILED
-    assert outcome.err.startswith(f"lakebed: {said}")
+    assert outcome.err.startswith(f"lakebed: {message}")
 
 
 def test_secret_on_the_command_line_is_rejected_and_not_quoted(lakebed: Lakebed) -> None:

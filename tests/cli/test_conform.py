@@ -68,7 +68,7 @@ def test_only_one_report_per_command(lakebed: Lakebed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--profile", "unknown"), "ERROR: no such profile"),
         ((), "ERROR: LAKEBED_ACCESS_KEY is not set"),
@@ -76,10 +76,10 @@ def test_only_one_report_per_command(lakebed: Lakebed) -> None:
         (("--print-vendor-profiles", "--profile", "minio-aistor"), "ERROR: profile minio-aistor needs --warehouse"),
     ],
 )
-def test_errors_are_one_line(lakebed: Lakebed, words: tuple[str, ...], said: str) -> None:
+def test_errors_are_one_line(lakebed: Lakebed, words: tuple[str, ...], message: str) -> None:
     outcome = lakebed("conform", *words)
     assert (outcome.status, outcome.out) == (REFUSED, "")
-    assert outcome.err.startswith(said)
+    assert outcome.err.startswith(message)
     assert len(outcome.err.splitlines()) == 1
 
 

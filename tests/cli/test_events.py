@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def ask(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebed:
+def run_command(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebed:
     """Run a command against the server."""
     monkeypatch.setenv("LAKEBED_ENDPOINT", server.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
@@ -36,36 +36,36 @@ def ask(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def say(ask: Lakebed) -> Lakebed:
+def run_ok(run_command: Lakebed) -> Lakebed:
     def run(*words: str) -> Outcome:
-        outcome = ask(*words)
+        outcome = run_command(*words)
         assert outcome.status == 0, outcome.err
         return outcome
 
     return run
 
 
-def test_events_are_filtered(say: Lakebed) -> None:
-    lines = say("tail", "--no-follow", "--subject", "photos", "--kind", "ObjectCreated:*").out.splitlines()
+def test_events_are_filtered(run_ok: Lakebed) -> None:
+    lines = run_ok("tail", "--no-follow", "--subject", "photos", "--kind", "ObjectCreated:*").out.splitlines()
     assert [line.split("  ")[2:] for line in lines] == [
         ["ObjectCreated:Put", "photos/a", "by root"],
         ["ObjectCreated:Put", "photos/b", "by root"],
     ]
     made = ("tail", "--no-follow", "--json", "--kind", "ObjectCreated:Put", "--kind", "Bucket*")
-    documents = [json.loads(line) for line in say(*made).out.splitlines()]
+    documents = [json.loads(line) for line in run_ok(*made).out.splitlines()]
     assert [one["subject"] for one in documents] == ["photos", "photos/a", "photos/b", "logs", "logs/a"]
-    later = say(*made, "--after", str(documents[2]["seq"]), "--limit", "1").out.splitlines()
+    later = run_ok(*made, "--after", str(documents[2]["seq"]), "--limit", "1").out.splitlines()
     assert [json.loads(line)["subject"] for line in later] == ["logs"]
 
 
-def test_newest_events_are_shown_without_a_start(say: Lakebed, server: RunningServer) -> None:
+def test_newest_events_are_shown_without_a_start(run_ok: Lakebed, server: RunningServer) -> None:
     with LakebedClient(access=access_to(server)) as client:
         client._connection.call("PUT", "/many")
         for number in range(12):
             client._connection.call("PUT", f"/many/{number:02}")
 
     def shown(*words: str) -> list[str]:
-        lines = say("tail", "--no-follow", "--json", "--subject", "many", *words).out.splitlines()
+        lines = run_ok("tail", "--no-follow", "--json", "--subject", "many", *words).out.splitlines()
         return [json.loads(line)["subject"] for line in lines]
 
     keys = [f"many/{number:02}" for number in range(12)]
@@ -76,27 +76,27 @@ def test_newest_events_are_shown_without_a_start(say: Lakebed, server: RunningSe
     assert shown("--after", "0", "--limit", "2") == ["many", keys[0]]
 
 
-def test_start_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
-    lines = say("tail", "--no-follow", "--json", "--subject", "logs").out.splitlines()
+def test_start_is_a_number_or_an_id(run_ok: Lakebed, run_command: Lakebed) -> None:
+    lines = run_ok("tail", "--no-follow", "--json", "--subject", "logs").out.splitlines()
     first, second = (json.loads(line) for line in lines)
     for place in (first["id"], str(first["seq"]), f"evt_{first['seq']}"):
-        (after,) = say("tail", "--no-follow", "--json", "--subject", "logs", "--after", place).out.splitlines()
+        (after,) = run_ok("tail", "--no-follow", "--json", "--subject", "logs", "--after", place).out.splitlines()
         assert json.loads(after)["id"] == second["id"]
-    refused = ask("tail", "--no-follow", "--after", f"evt_{'a' * 26}_1")
+    refused = run_command("tail", "--no-follow", "--after", f"evt_{'a' * 26}_1")
     assert refused.status == 2
     assert "after is an event id of another deployment: start again from a number" in refused.err
 
 
-def test_events_are_followed_up_to_the_limit(say: Lakebed) -> None:
+def test_events_are_followed_up_to_the_limit(run_ok: Lakebed) -> None:
     filters = ("--kind", "ObjectCreated:*", "--principal", "root")
-    lines = say("tail", "--after", "0", "--limit", "3", *filters).out.splitlines()
+    lines = run_ok("tail", "--after", "0", "--limit", "3", *filters).out.splitlines()
     assert [line.split("  ")[3] for line in lines] == ["photos/a", "photos/b", "logs/a"]
 
 
-def test_target_is_managed(say: Lakebed, ask: Lakebed, tmp_path: Path) -> None:
+def test_target_is_managed(run_ok: Lakebed, run_command: Lakebed, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("hunter2\n")
-    made = say(
+    made = run_ok(
         *(
             "target",
             "put",
@@ -110,29 +110,29 @@ def test_target_is_managed(say: Lakebed, ask: Lakebed, tmp_path: Path) -> None:
     ).out
     assert "hunter2" not in made
     assert "Table*, UserCreated, audit" in made
-    assert say("target", "arns").out.split() == ["arn:lakebed:sqs:us-east-1:r:webhook"]
-    shown = say("target", "show", "r:webhook", "--json").document
+    assert run_ok("target", "arns").out.split() == ["arn:lakebed:sqs:us-east-1:r:webhook"]
+    shown = run_ok("target", "show", "r:webhook", "--json").document
     assert shown["settings"] == {"endpoint": "http://127.0.0.1:9/x", "auth_token": "***", "skip_tls_verify": True}
-    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook is not ready: no response")
-    say("target", "pause", "r:webhook")
-    assert say("target", "list").out.splitlines()[1].split()[:2] == ["r:webhook", "paused"]
-    say("target", "resume", "r:webhook")
-    assert say("target", "deliveries", "r:webhook", "--json").document == []
-    assert say("target", "redrive", "r:webhook", "--json").document == {"target": "r:webhook", "redriven": "0"}
-    say("target", "delete", "r:webhook")
-    assert say("target", "list", "--json").document == []
+    assert run_command("target", "test", "r:webhook").err.startswith("lakebed: r:webhook is not ready: no response")
+    run_ok("target", "pause", "r:webhook")
+    assert run_ok("target", "list").out.splitlines()[1].split()[:2] == ["r:webhook", "paused"]
+    run_ok("target", "resume", "r:webhook")
+    assert run_ok("target", "deliveries", "r:webhook", "--json").document == []
+    assert run_ok("target", "redrive", "r:webhook", "--json").document == {"target": "r:webhook", "redriven": "0"}
+    run_ok("target", "delete", "r:webhook")
+    assert run_ok("target", "list", "--json").document == []
 
 
-def test_generated_secret_is_printed_once(say: Lakebed) -> None:
-    made = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
+def test_generated_secret_is_printed_once(run_ok: Lakebed) -> None:
+    made = run_ok("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "(generated, shown only once)" in made
     assert "events of bucket rules only" in made
-    again = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
+    again = run_ok("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "whsec_" not in again
-    say("target", "delete", "s:webhook")
+    run_ok("target", "delete", "s:webhook")
 
 
-def test_errors_quote_no_secrets(ask: Lakebed) -> None:
+def test_errors_quote_no_secrets(run_command: Lakebed) -> None:
     for words, message in (
         (("target", "show", "r"), "a target is NAME:TYPE"),
         (("target", "show", "none:webhook"), "no such target"),
@@ -140,7 +140,7 @@ def test_errors_quote_no_secrets(ask: Lakebed) -> None:
         (("target", "put", "r:webhook", "--option", "secret=@/no/such/file"), "cannot be read"),
         (("target", "put", "r:pigeon", "--option", "a=b"), "unknown target type"),
     ):
-        outcome = ask(*words)
+        outcome = run_command(*words)
         assert outcome.status == 2
         assert message in outcome.err
         assert "hunter2" not in outcome.err

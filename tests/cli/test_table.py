@@ -116,7 +116,7 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("enable-bucket", "none"), "lakebed: no such bucket. bucket=none"),
         (("bucket", "none"), "lakebed: no such catalog or table bucket"),
@@ -129,12 +129,12 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
         (("bucket", "lake", "--property", "novalue"), "lakebed: --property: expected NAME=VALUE"),
     ],
 )
-def test_failed_command_prints_one_line(admin: Admin, data: Path, words: tuple[str, ...], said: str) -> None:
+def test_failed_command_prints_one_line(admin: Admin, data: Path, words: tuple[str, ...], message: str) -> None:
     with_tables(data)
     outcome = admin(*words)
     assert outcome.status == FAILED
     assert outcome.out == ""
-    assert outcome.err.startswith(said)
+    assert outcome.err.startswith(message)
     assert outcome.err.count("\n") == 1
 
 

@@ -43,8 +43,8 @@ S3 = 'storage.kind = "s3"\n[storage.s3]\nbucket = "lake"\n'
 
 def remote(address: str, prefix: str = "", **streams: str) -> str:
     """Settings for direct reads of stream files by clients."""
-    said = [f'{name} = "{value}"' for name, value in {"remote_address": address, **streams}.items()]
-    return "\n".join([f'{S3}prefix = "{prefix}"', "[streams]", *said])
+    lines = [f'{name} = "{value}"' for name, value in {"remote_address": address, **streams}.items()]
+    return "\n".join([f'{S3}prefix = "{prefix}"', "[streams]", *lines])
 
 
 def role(**streams: str) -> str:
@@ -56,7 +56,7 @@ def from_toml(text: str) -> LoadedSettings:
     return load_settings(file=SettingsFile("lakebed.toml", text))
 
 
-def refused(text: str) -> str:
+def error_of(text: str) -> str:
     with pytest.raises(InvalidSetting) as caught:
         from_toml(text)
     return str(caught.value)
@@ -175,7 +175,7 @@ def test_setting_under_two_variable_names_is_rejected() -> None:
     ],
 )
 def test_unknown_key_error_has_its_path_and_the_nearest_key(text: str, path: str, nearest: str) -> None:
-    assert refused(text).startswith(f"{path}: no such setting. given_by=lakebed.toml nearest={nearest.split('.')[0]}")
+    assert error_of(text).startswith(f"{path}: no such setting. given_by=lakebed.toml nearest={nearest.split('.')[0]}")
 
 
 def test_unknown_variable_error_names_the_nearest() -> None:
@@ -194,7 +194,7 @@ def test_known_name_in_an_unknown_section_suggests_its_section() -> None:
 
 
 def test_unrecognizable_key_error_lists_sections() -> None:
-    assert refused("zzz = 1").endswith(
+    assert error_of("zzz = 1").endswith(
         "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,select,"
         "streams,pipeline,listeners,targets"
     )
@@ -230,13 +230,13 @@ def test_setting_of_an_unbuilt_feature_is_rejected() -> None:
     ],
 )
 def test_invalid_value_error_has_path_expected_and_found(text: str, message: str) -> None:
-    said = refused(text)
-    assert said.startswith(message)
-    assert "lakebed.toml" in said
+    error = error_of(text)
+    assert error.startswith(message)
+    assert "lakebed.toml" in error
 
 
 def test_errors_shorten_long_values() -> None:
-    assert len(refused(f'[log]\nlevel = "{"x" * 5000}"')) < 200
+    assert len(error_of(f'[log]\nlevel = "{"x" * 5000}"')) < 200
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_errors_shorten_long_values() -> None:
     ],
 )
 def test_rejected_secret_is_not_quoted(text: str) -> None:
-    assert "7357" not in refused(text)
+    assert "7357" not in error_of(text)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_rejected_secret_is_not_quoted(text: str) -> None:
     ],
 )
 def test_contradicting_settings_are_rejected_by_path(text: str, message: str) -> None:
-    assert refused(text).startswith(message)
+    assert error_of(text).startswith(message)
 
 
 def test_matching_remote_location_of_streams_is_accepted() -> None:
@@ -369,10 +369,10 @@ def test_matching_remote_location_of_streams_is_accepted() -> None:
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9000", "[::]:9000", ":9000", "10.0.0.1:9000", "lakebed.example.com:9000"])
 def test_plain_http_beyond_loopback_error_has_both_solutions(listen: str) -> None:
-    said = refused(f'[server]\nlisten = "{listen}"')
-    assert said.startswith("server.listen: ")
-    assert "server.tls_cert and server.tls_key" in said
-    assert "--insecure-http" in said
+    error = error_of(f'[server]\nlisten = "{listen}"')
+    assert error.startswith("server.listen: ")
+    assert "server.tls_cert and server.tls_key" in error
+    assert "--insecure-http" in error
     tls = from_toml(f'[server]\nlisten = "{listen}"\ntls_cert = "c.pem"\ntls_key = "k.pem"')
     plain = from_toml(f'[server]\nlisten = "{listen}"\ninsecure_http = true')
     assert tls.settings.server.listen == plain.settings.server.listen == HostPort.parse(listen)
@@ -527,7 +527,7 @@ def test_provider_is_read_from_a_variable_as_an_inline_table() -> None:
     ],
 )
 def test_invalid_tokens_and_providers_are_rejected(text: str, message: str) -> None:
-    assert refused(text).startswith(message)
+    assert error_of(text).startswith(message)
 
 
 def test_plain_http_to_providers_is_loopback_only_by_default() -> None:
@@ -561,12 +561,12 @@ def test_home_folder_of_an_unknown_user_is_rejected() -> None:
 
 @given(st.sampled_from(sorted(known_settings())), st.text(max_size=20))
 def test_any_text_of_a_setting_is_accepted_or_rejected_by_path(path: str, noise: str) -> None:
-    said = ""
+    error = ""
     try:
         load_settings(flags={path: ("--set", noise)})
     except InvalidSetting as refusal:
-        said = str(refusal)
-    assert not said or said.startswith(path.split(".")[0] + ".")
+        error = str(refusal)
+    assert not error or error.startswith(path.split(".")[0] + ".")
 
 
 @given(
@@ -630,9 +630,9 @@ def test_decision_point_settings_are_read() -> None:
     ],
 )
 def test_invalid_decision_points_are_rejected(text: str, message: str) -> None:
-    with pytest.raises(InvalidSetting, match=re.escape(message)) as refused:
+    with pytest.raises(InvalidSetting, match=re.escape(message)) as raised:
         from_toml(text)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_plain_http_to_a_decision_point_requires_a_setting() -> None:

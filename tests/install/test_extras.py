@@ -73,7 +73,7 @@ def _at(server: RunningServer) -> tuple[str, ...]:
     return ("--endpoint", server.endpoint, "--data", str(server.data))
 
 
-def _is_well(done: subprocess.CompletedProcess[str]) -> str:
+def _output_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -99,9 +99,9 @@ def test_streams_extra_serves_writes_and_reads(installed: Installed, tmp_path: P
     address = f"127.0.0.1:{free_port()}"
     with _serving(installation, tmp_path / "data", "--streams-listen", address) as server:
         at = ("--address", address, *_at(server))
-        _is_well(installation.run("streams", "create", "clicks", "--column", "id:bigint", *at))
-        _is_well(installation.run("streams", "produce", "clicks", *at, stdin='{"id":7}\n'))
-        assert '{"id": 7}' in _is_well(
+        _output_of(installation.run("streams", "create", "clicks", "--column", "id:bigint", *at))
+        _output_of(installation.run("streams", "produce", "clicks", *at, stdin='{"id":7}\n'))
+        assert '{"id": 7}' in _output_of(
             installation.run("streams", "tail", "clicks", "--from-start", "--no-follow", *at)
         )
 
@@ -114,7 +114,7 @@ def test_select_extra_queries_objects(installed: Installed, tmp_path: Path, extr
         store.create_bucket(Bucket="lake")
         store.put_object(Bucket="lake", Key="a.csv", Body=b"1,one\n2,two\n")
         question = "SELECT s._2 FROM S3Object s WHERE s._1 = '2'"
-        assert "two" in _is_well(installation.run("select", "s3://lake/a.csv", question, *_at(server)))
+        assert "two" in _output_of(installation.run("select", "s3://lake/a.csv", question, *_at(server)))
 
 
 @pytest.mark.parametrize("extra", ["s3", "all"])
@@ -155,7 +155,7 @@ def test_target_extras_load_their_targets(installed: Installed, tmp_path: Path, 
     config.write_text("\n".join(map(_target, kinds)))
     installation = installed(extra)
     with _serving(installation, tmp_path / "data", "--config", str(config)) as server:
-        listed = json.loads(_is_well(installation.run("events", "target", "list", "--json", *_at(server))))
+        listed = json.loads(_output_of(installation.run("events", "target", "list", "--json", *_at(server))))
         assert {one["type"] for one in listed} == {*kinds}
 
 
@@ -165,7 +165,7 @@ def test_conform_extra_runs_conform(installed: Installed, tmp_path: Path, extra:
     with _serving(installation, tmp_path / "data") as server:
         access_key, secret_key = root_keys(server)
         at = ("--endpoint", server.endpoint, "--access-key", access_key, "--secret-key", secret_key)
-        _is_well(installation.run("conform", "--profile", "lakebed", "--cleanup", *at))
+        _output_of(installation.run("conform", "--profile", "lakebed", "--cleanup", *at))
 
 
 @pytest.mark.parametrize("extra", ["pipeline", "all"])
@@ -173,6 +173,6 @@ def test_pipeline_extra_runs_spark(installed: Installed, tmp_path: Path, extra: 
     installation = installed(extra)
     with _serving(installation, tmp_path / "data") as server:
         s3_client(server).create_bucket(Bucket="lake")
-        _is_well(installation.run("table", "enable-bucket", "lake", "--data", tmp_path / "data"))
+        _output_of(installation.run("table", "enable-bucket", "lake", "--data", tmp_path / "data"))
         words = ("shell", "--warehouse", "lake", "--sql", "SELECT 40 + 2 AS sum", *_at(server))
-        assert "42" in _is_well(installation.run(*words, environment={"JAVA_HOME": str(find_or_install_java())}))
+        assert "42" in _output_of(installation.run(*words, environment={"JAVA_HOME": str(find_or_install_java())}))

@@ -135,7 +135,7 @@ async def test_closed_client_sends_nothing(http: AsyncHttpClient) -> None:
 # -- TLS --------------------------------------------------------------------------------------------------------
 
 
-def a_certificate(folder: Path) -> Certificate:
+def new_certificate(folder: Path) -> Certificate:
     folder.mkdir()
     return make_certificate(folder)
 
@@ -158,8 +158,8 @@ async def status(tls: TlsFiles, server: RawServer) -> int:
 
 
 async def test_untrusted_certificate_is_rejected_unless_verification_is_off(tmp_path: Path) -> None:
-    own = a_certificate(tmp_path / "own")
-    other = a_certificate(tmp_path / "other")
+    own = new_certificate(tmp_path / "own")
+    other = new_certificate(tmp_path / "other")
     async with raw_server(serving(own)) as server:
         assert await status(TlsFiles(ca=str(own.certificate)), server) == 200
         for tls in (TlsFiles(), TlsFiles(ca=str(other.certificate))):
@@ -171,7 +171,7 @@ async def test_untrusted_certificate_is_rejected_unless_verification_is_off(tmp_
 
 
 async def test_client_certificate_is_presented(tmp_path: Path) -> None:
-    own, mine = a_certificate(tmp_path / "own"), a_certificate(tmp_path / "mine")
+    own, mine = new_certificate(tmp_path / "own"), new_certificate(tmp_path / "mine")
     trusting = TlsFiles(ca=str(own.certificate))
     async with raw_server(serving(own, mine)) as server:
         shown = dataclasses.replace(trusting, cert=str(mine.certificate), key=str(mine.key))
@@ -181,7 +181,7 @@ async def test_client_certificate_is_presented(tmp_path: Path) -> None:
 
 
 async def test_replaced_tls_files_are_used_by_the_next_connection(tmp_path: Path) -> None:
-    old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
+    old, new = new_certificate(tmp_path / "old"), new_certificate(tmp_path / "new")
     trusted = tmp_path / "trusted.pem"
     shutil.copy(old.certificate, trusted)
     http = AsyncHttpClient(TlsFiles(ca=str(trusted)), resends=True)
@@ -200,7 +200,7 @@ async def test_replaced_tls_files_are_used_by_the_next_connection(tmp_path: Path
 
 
 @dataclasses.dataclass
-class Tunnels:
+class ConnectProxy:
     """A proxy that accepts CONNECT, or refuses it with a response."""
 
     refusal: bytes = b""
@@ -227,8 +227,8 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def a_proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnels]:
-    proxy = Tunnels()
+async def running_proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConnectProxy]:
+    proxy = ConnectProxy()
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -241,11 +241,11 @@ async def a_proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnels]:
 def test_tls_is_tunnelled_through_a_proxy(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = a_certificate(tmp_path / "own")
+    own = new_certificate(tmp_path / "own")
 
     async def work() -> None:
         http = AsyncHttpClient(TlsFiles(ca=str(own.certificate)), resends=True)
-        async with a_proxy(monkeypatch) as proxy, raw_server(serving(own)) as server:
+        async with running_proxy(monkeypatch) as proxy, raw_server(serving(own)) as server:
             request = dataclasses.replace(post(server, scheme="https"), through_proxy=True)
             for _ in range(3):
                 assert (await http(request)).body == b"ok"
@@ -259,7 +259,7 @@ def test_tls_is_tunnelled_through_a_proxy(
 
 
 async def test_refusal_by_the_proxy_is_reported(http: AsyncHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_proxy(monkeypatch) as proxy, raw_server() as server:
+    async with running_proxy(monkeypatch) as proxy, raw_server() as server:
         proxy.refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
         with pytest.raises(Unavailable, match="the proxy refused the connection"):
             await http(dataclasses.replace(post(server, scheme="https"), through_proxy=True))

@@ -27,7 +27,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 @asynccontextmanager
-async def speaking(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Run a server with this handler; yields its URL."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,7 +46,7 @@ async def speaking(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIter
         server.close()
 
 
-def saying(response: bytes, *, keeps: bool = False) -> Serve:
+def respond_with(response: bytes, *, keeps: bool = False) -> Serve:
     """A handler that sends these bytes and closes the connection, or with `keeps` sends them to every request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -143,7 +143,7 @@ async def test_host_header_of_a_signed_request_is_sent_once(http: Http) -> None:
         writer.write(OK)
         await writer.drain()
 
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         await http(HttpRequest("GET", url, {"host": "signed.example"}))
     assert heads[0].lower().count(b"\r\nhost:") == 1
     assert b"host: signed.example\r\n" in heads[0]
@@ -155,9 +155,9 @@ async def test_connections_are_reused(http: Http) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        await saying(OK, keeps=True)(reader, writer)
+        await respond_with(OK, keeps=True)(reader, writer)
 
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         for _ in range(3):
             assert (await http(HttpRequest("GET", url))).body == b"ok"
         assert connections == 1
@@ -176,7 +176,7 @@ async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> 
         await writer.wait_closed()
         closed.set()
 
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         for _ in range(3):
             assert (await client.http(HttpRequest("POST", url, body=b"x"))).status == 200
             await closed.wait()
@@ -188,7 +188,7 @@ async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
@@ -196,8 +196,8 @@ async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> 
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
     ],
 )
-async def test_every_form_of_body_end_is_parsed(http: Http, said: bytes) -> None:
-    async with speaking(saying(said)) as url:
+async def test_every_form_of_body_end_is_parsed(http: Http, response: bytes) -> None:
+    async with serving(respond_with(response)) as url:
         response = await http(HttpRequest("GET", url))
     assert (response.status, response.body) == (200, b"abcde")
 
@@ -213,19 +213,19 @@ async def test_every_form_of_body_end_is_parsed(http: Http, said: bytes) -> None
     ],
 )
 async def test_responses_without_body_complete_at_once(http: Http, method: str, head: bytes) -> None:
-    async with speaking(saying(b"HTTP/1.1 " + head + b"\r\n\r\n", keeps=True)) as url:
+    async with serving(respond_with(b"HTTP/1.1 " + head + b"\r\n\r\n", keeps=True)) as url:
         for _ in range(2):
             assert (await http(HttpRequest(method, url))).body == b""
 
 
 async def test_repeated_headers_are_joined(http: Http) -> None:
-    said = b"HTTP/1.1 200 OK\r\nX-Two: a\r\nx-two: b\r\nContent-Length: 0\r\n\r\n"
-    async with speaking(saying(said)) as url:
+    response = b"HTTP/1.1 200 OK\r\nX-Two: a\r\nx-two: b\r\nContent-Length: 0\r\n\r\n"
+    async with serving(respond_with(response)) as url:
         assert (await http(HttpRequest("GET", url))).headers["x-two"] == "a, b"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"",
         b"HTTP/1.1 200 OK\r\n",
@@ -238,11 +238,11 @@ async def test_repeated_headers_are_joined(http: Http) -> None:
 )
 @pytest.mark.parametrize(("method", "undecided"), [("GET", False), ("POST", True)])
 async def test_lost_response_to_a_mutation_is_undecided(
-    make: Make, http: Http, said: bytes, method: str, undecided: bool
+    make: Make, http: Http, response: bytes, method: str, undecided: bool
 ) -> None:
-    if make is Sync and (b" 101 " in said or said.endswith(b"OK\r\n")):
+    if make is Sync and (b" 101 " in response or response.endswith(b"OK\r\n")):
         pytest.skip("the standard library takes that for a response without a body")
-    async with speaking(saying(said)) as url:
+    async with serving(respond_with(response)) as url:
         with pytest.raises(Unavailable, match=r"^no response\. host=127\.0\.0\.1 path=/x reason=") as lost:
             await http(HttpRequest(method, f"{url}/x?q=s3cret", {"x-token": "s3cret"}))
     assert lost.value.undecided is undecided
@@ -261,7 +261,7 @@ async def test_request_times_out(client: Client) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         with pytest.raises(Unavailable, match="TimeoutError"):
             await client.http(HttpRequest("GET", url, timeout_seconds=0.05))
         with pytest.raises(HttpFailure) as silent:
@@ -294,7 +294,7 @@ async def test_invalid_header_is_rejected_and_not_quoted(http: Http, value: str)
 @pytest.mark.parametrize("make", [Async, Sync], ids=["async", "sync"])
 async def test_malformed_responses_are_failures(make: Make, noise: bytes) -> None:
     client = make()
-    async with speaking(saying(noise)) as url:
+    async with serving(respond_with(noise)) as url:
         try:
             response = await client.http(HttpRequest("GET", url, timeout_seconds=2.0))
         except Unavailable:
@@ -309,7 +309,7 @@ async def test_untrusted_certificate_is_rejected(make: Make, tmp_path: Path) -> 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.certificate, certificate.key)
     trusting, other = make(TlsFiles(ca=str(certificate.certificate))), make()
-    async with speaking(saying(OK), context) as url:
+    async with serving(respond_with(OK), context) as url:
         assert (await trusting.http(HttpRequest("GET", url))).body == b"ok"
         with pytest.raises(Unavailable, match="certificate verification failed") as refused:
             await other.http(HttpRequest("POST", url))
@@ -329,7 +329,7 @@ async def test_cancelled_request_closes_its_connection() -> None:
         ended.set()
 
     client = AsyncHttpClient(max_concurrency=1)
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         for _ in range(2):  # the limit of one is free again
             task = asyncio.create_task(client(HttpRequest("GET", url)))
             await requested.wait()
@@ -363,7 +363,7 @@ async def test_close_closes_all_connections() -> None:
         ended += 1
 
     http = AsyncHttpClient()
-    async with speaking(serve) as url:
+    async with serving(serve) as url:
         await asyncio.gather(*(http(HttpRequest("GET", url)) for _ in range(3)))
         slow = asyncio.create_task(http(HttpRequest("GET", f"{url}/slow")))
         await requested.wait()

@@ -38,9 +38,9 @@ async def test_proxy_is_used_only_for_tls_and_on_request(monkeypatch: pytest.Mon
             await threaded_http()(request)
         accepted, _ = proxy.accept()
         with accepted:
-            said = accepted.recv(4096)
-    assert said.startswith(b"CONNECT sts.invalid:443 HTTP/1.")
-    assert b"Proxy-Authorization: Basic bWU6cGFzc0B3b3Jk" in said
+            head = accepted.recv(4096)
+    assert head.startswith(b"CONNECT sts.invalid:443 HTTP/1.")
+    assert b"Proxy-Authorization: Basic bWU6cGFzc0B3b3Jk" in head
 
 
 def test_threads_share_a_client() -> None:

@@ -158,7 +158,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def run_tasks(
-    place: MaintainedLake, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0
+    maintained: MaintainedLake, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0
 ) -> list[TaskResult]:
     """Run `count` tasks with a worker in this process; returns their results."""
     results: list[TaskResult] = []
@@ -169,7 +169,7 @@ def run_tasks(
         if len(results) == count:
             stop.set()
 
-    with LakebedClient(access=place.worker_access) as client:
+    with LakebedClient(access=maintained.worker_access) as client:
         worker = Worker(
             client.tasks,
             engine,
@@ -183,9 +183,9 @@ def run_tasks(
     return results
 
 
-def own_runner(place: MaintainedLake, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
+def own_runner(maintained: MaintainedLake, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
     """A job runner with the Spark of this process, which a fixture started. Do not close it."""
-    return kind(place.worker_access, PipelineSettings())
+    return kind(maintained.worker_access, PipelineSettings())
 
 
 # -- workers as processes ----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class RunningWorker:
 
 
 def start_worker(
-    place: MaintainedLake,
+    maintained: MaintainedLake,
     folder: Path,
     *flags: str,
     name: str = "",
@@ -236,9 +236,9 @@ def start_worker(
     )
     kept = {one: value for one, value in os.environ.items() if not one.startswith(("LAKEBED_", "AWS_"))}
     access = {
-        "LAKEBED_ENDPOINT": place.lake.server.endpoint,
-        "LAKEBED_ACCESS_KEY": place.worker_keys.access_key,
-        "LAKEBED_SECRET_KEY": place.worker_keys.secret_key,
+        "LAKEBED_ENDPOINT": maintained.lake.server.endpoint,
+        "LAKEBED_ACCESS_KEY": maintained.worker_keys.access_key,
+        "LAKEBED_SECRET_KEY": maintained.worker_keys.secret_key,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     log = folder / f"{name}.log"
@@ -252,10 +252,10 @@ def start_worker(
 
 @contextmanager
 def running_worker(
-    place: MaintainedLake, folder: Path, *flags: str, lease_seconds: float = 60.0
+    maintained: MaintainedLake, folder: Path, *flags: str, lease_seconds: float = 60.0
 ) -> Iterator[RunningWorker]:
     """A worker that runs during the block."""
-    worker = start_worker(place, folder, *flags, lease_seconds=lease_seconds)
+    worker = start_worker(maintained, folder, *flags, lease_seconds=lease_seconds)
     try:
         yield worker
     finally:

@@ -57,7 +57,7 @@ def test_job_modules_do_not_hide_standard_modules(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--option", "nonsense=1"], "unknown option of compact-table. option=nonsense"),
         (["--option", "min-input-files"], "expected an option as name=value. found='min-input-files'"),
@@ -66,14 +66,14 @@ def test_job_modules_do_not_hide_standard_modules(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_invalid_arguments_fail_before_spark_starts(
-    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setattr("lakebed.pipeline.submit.spark_session", None)
     assert run_program(find_job(JobKind.COMPACT), ["--warehouse", "lake", "--table", "a.b", *words]) == FAILED
     printed = capsys.readouterr()
-    assert (printed.out, said in printed.err) == ("", True), printed.err
+    assert (printed.out, message in printed.err) == ("", True), printed.err
 
 
 class TestWithSpark:

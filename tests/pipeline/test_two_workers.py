@@ -27,31 +27,34 @@ def test_two_workers_share_tasks_without_duplicates(tmp_path: Path) -> None:
     find_or_install_java()
     # The scheduler plans nothing during the test.
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
-    with running_server(tmp_path / "data", *quiet, workers=2) as server, maintained_lake(server, tmp_path) as place:
-        namespace = place.namespace()
-        tables = [place.table(namespace, f"t{number}", appends=APPENDS) for number in range(TABLES)]
+    with (
+        running_server(tmp_path / "data", *quiet, workers=2) as server,
+        maintained_lake(server, tmp_path) as maintained,
+    ):
+        namespace = maintained.namespace()
+        tables = [maintained.table(namespace, f"t{number}", appends=APPENDS) for number in range(TABLES)]
         # Leases shorter than the run: heartbeats extend them.
         with (
-            running_worker(place, tmp_path, lease_seconds=5) as first,
-            running_worker(place, tmp_path, lease_seconds=5) as second,
+            running_worker(maintained, tmp_path, lease_seconds=5) as first,
+            running_worker(maintained, tmp_path, lease_seconds=5) as second,
         ):
             tasks = [
-                place.submit(job, ref, **({"min_input_files": 2} if job is JobKind.COMPACT else {})).id
+                maintained.submit(job, ref, **({"min_input_files": 2} if job is JobKind.COMPACT else {})).id
                 for ref in tables
                 for job in JOBS
             ]
 
             def are_done() -> bool:
-                return sum(task.state is TaskState.DONE for task in place.client.tasks.list()) == len(tasks)
+                return sum(task.state is TaskState.DONE for task in maintained.client.tasks.list()) == len(tasks)
 
             wait_until(are_done, "the end of all tasks")
-            seen = {task.id: task for task in place.client.tasks.list()}
+            seen = {task.id: task for task in maintained.client.tasks.list()}
             by_worker = Counter(seen[number].worker for number in tasks)
             for worker in (first, second):
                 assert worker.stop() == 0, worker.said()
-        events = place.task_events()
-        said = [line for worker in (first, second) for line in worker.said().splitlines()[1:]]
-        done = Counter(line.split()[0] for line in said)
+        events = maintained.task_events()
+        lines = [line for worker in (first, second) for line in worker.said().splitlines()[1:]]
+        done = Counter(line.split()[0] for line in lines)
         print(f"tasks={len(tasks)} done={sum(done.values())} by_worker={sorted(by_worker.values())}")
         assert len(set(tasks)) == len(tasks) == TABLES * len(JOBS)
         assert [events[number] for number in tasks] == [["Planned", "Started", "Succeeded"]] * len(tasks)
@@ -59,10 +62,10 @@ def test_two_workers_share_tasks_without_duplicates(tmp_path: Path) -> None:
         assert done == {str(job): TABLES for job in JOBS}
         assert by_worker.keys() == {first.name, second.name}
         for ref in tables:
-            with place.loaded(ref) as table:
+            with maintained.loaded(ref) as table:
                 replaced = [
                     one for one in table.snapshots() if one.summary and one.summary.operation.value == "replace"
                 ]
                 assert (len(table.snapshots()), len(replaced) <= 2) == (APPENDS + len(replaced), True)
                 assert ids_of(table) == list(range(APPENDS * 10))
-            assert len(place.data_files(ref)) == 1
+            assert len(maintained.data_files(ref)) == 1

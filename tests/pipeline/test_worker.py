@@ -86,7 +86,7 @@ class Queue:
         return TaskState.READY if retry else TaskState.DEAD
 
 
-class Machine:
+class ScriptedRunner:
     """A job runner with scripted jobs."""
 
     def __init__(
@@ -116,12 +116,12 @@ class Machine:
         """Nothing to close."""
 
 
-def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None) -> list[TaskResult]:
+def run_worker(queue: Queue, runner: ScriptedRunner, stop: threading.Event | None = None) -> list[TaskResult]:
     """Run a worker until the queue is empty; returns its results."""
     results: list[TaskResult] = []
     Worker(
         queue,
-        machine,
+        runner,
         name="w",
         kinds=[JobKind.COMPACT],
         lease_seconds=LEASE_SECONDS,
@@ -140,7 +140,7 @@ def raising(error: Exception) -> Callable[[TaskSpec], None]:
 
 def test_tasks_run_in_order_and_reports_are_sent() -> None:
     queue = Queue(leased(1), leased(2))
-    results = work_off(queue, Machine())
+    results = run_worker(queue, ScriptedRunner())
     assert [(number, report.changed) for number, report in queue.completed] == [(1, True), (2, True)]
     assert queue.failed == []
     assert [ended.summary for ended in results] == ["done", "done"]
@@ -149,7 +149,7 @@ def test_tasks_run_in_order_and_reports_are_sent() -> None:
 @pytest.mark.parametrize("error", [CommitConflict("others were first"), Unavailable("gone"), ValueError("a mistake")])
 def test_transient_failure_is_retried(error: Exception) -> None:
     queue = Queue(leased(1), leased(2))
-    work_off(queue, Machine(raising(error)))
+    run_worker(queue, ScriptedRunner(raising(error)))
     assert [(number, retry) for number, _, retry in queue.failed] == [(1, True), (2, True)]
     assert str(error) in queue.failed[0][1]
 
@@ -157,7 +157,7 @@ def test_transient_failure_is_retried(error: Exception) -> None:
 @pytest.mark.parametrize("error", [InvalidInput("no such option"), AccessDenied("not yours")])
 def test_permanent_failure_is_not_retried(error: Exception) -> None:
     queue = Queue(leased(1))
-    work_off(queue, Machine(raising(error)))
+    run_worker(queue, ScriptedRunner(raising(error)))
     assert queue.failed == [(1, str(error), False)]
 
 
@@ -168,7 +168,7 @@ def test_task_of_a_dropped_table_does_nothing() -> None:
         queue.renamed["orders"] = None
         raise NoSuchTable("no such table")
 
-    work_off(queue, Machine(work))
+    run_worker(queue, ScriptedRunner(work))
     ((_, report),) = queue.completed
     assert not report.changed
     ((what, reason),) = [(skipped.what, skipped.reason) for skipped in report.skipped]
@@ -182,9 +182,9 @@ def test_table_that_got_the_name_during_spark_start_is_not_touched() -> None:
         def start(queue: Queue = queue, name: str | None = name) -> None:
             queue.renamed["orders"] = name
 
-        machine = Machine(start=start)
-        work_off(queue, machine)
-        assert machine.done == done
+        runner = ScriptedRunner(start=start)
+        run_worker(queue, runner)
+        assert runner.done == done
         assert [number for number, _ in queue.completed] == [1]
 
 
@@ -196,15 +196,15 @@ def test_task_of_a_renamed_table_continues_under_the_new_name() -> None:
             queue.renamed["orders"] = "orders_2025"
             raise NoSuchTable("no such table")
 
-    machine = Machine(work)
-    work_off(queue, machine)
-    assert machine.done == ["orders_2025"]
+    runner = ScriptedRunner(work)
+    run_worker(queue, runner)
+    assert runner.done == ["orders_2025"]
     assert [number for number, _ in queue.completed] == [1]
 
 
 def test_existing_table_that_spark_cannot_find_is_a_failure() -> None:
     queue = Queue(leased(1))
-    work_off(queue, Machine(raising(NoSuchTable("no such table"))))
+    run_worker(queue, ScriptedRunner(raising(NoSuchTable("no such table"))))
     assert queue.completed == []
     assert queue.failed == [(1, "no such table", True)]
 
@@ -216,7 +216,7 @@ def test_worker_without_spark_fails_the_task_and_exits() -> None:
         raise PipelineUnavailable("install Java 17")
 
     with pytest.raises(PipelineUnavailable, match="install Java"):
-        work_off(queue, Machine(start=start))
+        run_worker(queue, ScriptedRunner(start=start))
     # Left to a worker with Spark: the second task was not leased.
     assert queue.failed == [(1, "install Java 17", True)]
     assert [task.id for task in queue.waiting] == [2]
@@ -227,11 +227,11 @@ def test_task_with_a_lost_lease_is_cancelled_and_not_reported() -> None:
 
     def work(spec: TaskSpec) -> None:
         queue.is_lease_lost = True
-        assert machine.cancelled.wait(10)
+        assert runner.cancelled.wait(10)
 
-    machine = Machine(work)
-    (ended,) = work_off(queue, machine)
-    assert machine.cancelled.is_set()
+    runner = ScriptedRunner(work)
+    (ended,) = run_worker(queue, runner)
+    assert runner.cancelled.is_set()
     assert (queue.completed, queue.failed) == ([], [])
     assert ended.summary.startswith("lease lost")
 
@@ -242,11 +242,11 @@ def test_stopped_worker_releases_its_task() -> None:
 
     def work(spec: TaskSpec) -> None:
         stop.set()
-        assert machine.cancelled.wait(10)
+        assert runner.cancelled.wait(10)
         raise Unavailable("a query was cancelled")
 
-    machine = Machine(work)
-    work_off(queue, machine, stop)
+    runner = ScriptedRunner(work)
+    run_worker(queue, runner, stop)
     assert queue.failed == [(1, STOPPED, True)]
 
 
@@ -258,12 +258,12 @@ def test_long_job_sends_heartheartbeats() -> None:
         while queue.heartbeats < 3:
             enough.wait(0.05)
 
-    work_off(queue, Machine(work))
+    run_worker(queue, ScriptedRunner(work))
     assert [number for number, _ in queue.completed] == [1]
 
 
 def test_unavailable_server_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.pipeline.worker._FIRST_PAUSE_SECONDS", 0.01)
     queue = Queue(leased(1), away=3)
-    work_off(queue, Machine())
+    run_worker(queue, ScriptedRunner())
     assert [number for number, _ in queue.completed] == [1]

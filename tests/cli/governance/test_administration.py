@@ -132,7 +132,7 @@ def test_canned_policies_are_listed(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("user", "disable", "unknown"), "lakebed: no such user. name=unknown. List users: lakebed user list"),
         (("key", "create", "unknown"), "lakebed: no such user. name=unknown"),
@@ -144,11 +144,11 @@ def test_canned_policies_are_listed(admin: Admin) -> None:
         (("policy", "show", "ann", "own"), "lakebed: no such user. name=ann"),
     ],
 )
-def test_failed_command_prints_one_line(admin: Admin, words: tuple[str, ...], said: str) -> None:
+def test_failed_command_prints_one_line(admin: Admin, words: tuple[str, ...], message: str) -> None:
     outcome = admin(*words)
     assert outcome.status == FAILED
     assert outcome.out == ""
-    assert outcome.err.startswith(said)
+    assert outcome.err.startswith(message)
     assert outcome.err.count("\n") == 1
 
 

@@ -83,7 +83,7 @@ def test_problems_set_the_exit_status(lakebed: Lakebed, jobs_run: list[dict[str,
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("compact",), "unknown job. found='compact' expected=compact-table, "),
         (("compact-table", "--option", "nonsense=1"), "unknown option of compact-table. option=nonsense"),
@@ -95,7 +95,7 @@ def test_problems_set_the_exit_status(lakebed: Lakebed, jobs_run: list[dict[str,
     ],
 )
 def test_invalid_arguments_fail_before_spark_starts(
-    lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+    lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
     def not_reached(*_: object) -> None:
         raise AssertionError
@@ -103,7 +103,7 @@ def test_invalid_arguments_fail_before_spark_starts(
     monkeypatch.setattr(command, "spark_session", not_reached)
     outcome = lakebed("pipeline", "run", *words)
     assert outcome.status == FAILED
-    assert said in outcome.err
+    assert message in outcome.err
 
 
 def test_credentials_come_from_environment_or_data_folder(
@@ -134,8 +134,8 @@ def test_spark_start_failure_is_one_line_with_advice(
 
 
 def test_help_names_every_job_and_option(lakebed: Lakebed) -> None:
-    said = lakebed("pipeline", "run", "--help").out
+    output = lakebed("pipeline", "run", "--help").out
     for kind in JobKind:
-        assert f"  {kind}: " in said
+        assert f"  {kind}: " in output
         for spec in find_job(kind).options:
-            assert f"    {spec.name}: " in said
+            assert f"    {spec.name}: " in output

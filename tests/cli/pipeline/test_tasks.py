@@ -18,7 +18,7 @@ from tests.fixtures.server import running_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-Say = Callable[..., str]
+RunCommand = Callable[..., str]
 
 NO_PLANNING = ("--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h")
 """The scheduler plans nothing while these tests run."""
@@ -35,7 +35,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
 
 @pytest.fixture
-def say(lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Say:
+def run_command(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> RunCommand:
     """Run a subcommand against the server and return its output. Raises SystemExit for invalid arguments."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKEBED_ENDPOINT", lake.server.endpoint)
@@ -56,93 +58,93 @@ def printed(text: str) -> Any:  # Any: JSON
     return json.loads(text)
 
 
-def test_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
+def test_job_is_submitted_listed_and_shown(lake: Lake, run_command: RunCommand) -> None:
     table = lake.table()
     words = ("submit", "verify-table", "--warehouse", table.warehouse, "--table", "ns.t", "--option", "checksums=true")
-    made = printed(say(*words, "--reason", "a doubt", "--json"))
+    made = printed(run_command(*words, "--reason", "a doubt", "--json"))
     assert made["order"]["options"] == {"checksums": True}
     assert made["order"]["reason"] == "a doubt"
-    assert "a task for the same job and table is already open" in say(*words)
+    assert "a task for the same job and table is already open" in run_command(*words)
 
-    listed = printed(say("tasks", "--state", "ready", "--kind", "verify-table", "--json"))
+    listed = printed(run_command("tasks", "--state", "ready", "--kind", "verify-table", "--json"))
     assert made["id"] in [task["id"] for task in listed]
-    lines = say("tasks").splitlines()
+    lines = run_command("tasks").splitlines()
     assert lines[0].split() == ["id", "job", "table", "state", "attempts", "news"]
     assert any(f"{table.warehouse}.ns.t" in line and "a doubt" in line for line in lines)
-    assert len(say("tasks", "--limit", "0").splitlines()) == 1
-    shown = say("tasks", str(made["id"]))
+    assert len(run_command("tasks", "--limit", "0").splitlines()) == 1
+    shown = run_command("tasks", str(made["id"]))
     assert "reason        a doubt" in shown
     assert "requested by  root" in shown
 
 
-def test_export_events_has_a_default_table(lake: Lake, say: Say) -> None:
+def test_export_events_has_a_default_table(lake: Lake, run_command: RunCommand) -> None:
     warehouse = lake.table().warehouse
-    made = printed(say("submit", "export-events", "--warehouse", warehouse, "--json"))
+    made = printed(run_command("submit", "export-events", "--warehouse", warehouse, "--json"))
     assert (made["order"]["warehouse"], made["order"].get("table")) == (warehouse, None)
 
 
-def test_dead_task_is_redriven(lake: Lake, say: Say) -> None:
+def test_dead_task_is_redriven(lake: Lake, run_command: RunCommand) -> None:
     table = lake.table()
-    submitted = say("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")
+    submitted = run_command("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")
     task_id = printed(submitted)["id"]
     (leased,) = lake.client.tasks.lease("w", [printed(submitted)["kind"]], lease_seconds=60)
-    assert f"run by {leased.worker}" in say("tasks", "--state", "claimed")
+    assert f"run by {leased.worker}" in run_command("tasks", "--state", "claimed")
     lake.client.tasks.fail(leased, "no java here", retry=False)
-    assert "no java here" in say("tasks", "--state", "dead")
-    assert printed(say("redrive", str(task_id), "--json"))["state"] == "ready"
+    assert "no java here" in run_command("tasks", "--state", "dead")
+    assert printed(run_command("redrive", str(task_id), "--json"))["state"] == "ready"
     with pytest.raises(NotFound):
-        say("redrive", str(task_id))
+        run_command("redrive", str(task_id))
 
 
-def test_plan_is_shown_with_reasons_and_submitted_with_enqueue(lake: Lake, say: Say) -> None:
+def test_plan_is_shown_with_reasons_and_submitted_with_enqueue(lake: Lake, run_command: RunCommand) -> None:
     table, policies = lake.table(), lake.client.policies
     where = ("--warehouse", table.warehouse, "--table", "ns.t")
-    assert say("plan", *where) == "no policy applies to the table\n"
+    assert run_command("plan", *where) == "no policy applies to the table\n"
     lake.append(table, times=3)
     policies.create(table.warehouse, ("ns",), "pack", "system.data-compaction", PACKING)
     policies.create(table.warehouse, ("ns",), "off", "system.snapshot-expiry", {"enable": False})
     for name in ("pack", "off"):
         policies.attach(table.warehouse, ("ns",), name, namespace_target(("ns",)))
-    shown = say("plan", *where).splitlines()
+    shown = run_command("plan", *where).splitlines()
     assert shown[0].startswith("compact-table: policy ns.pack v0, inherited from namespace ns; ")
     assert "(3 files, " in shown[0]
     assert shown[1:] == [
         "skipped: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is disabled"
     ]
-    why = say("policies", *where)
+    why = run_command("policies", *where)
     assert "policy ns.pack v0, inherited from namespace ns" in why
-    assert [one["name"] for one in printed(say("policies", *where, "--json"))] == ["pack", "off"]
+    assert [one["name"] for one in printed(run_command("policies", *where, "--json"))] == ["pack", "off"]
 
-    enacted = printed(say("plan", *where, "--enqueue", "--json"))
+    enacted = printed(run_command("plan", *where, "--enqueue", "--json"))
     (placed,) = enacted["tasks"]
-    (task,) = [one for one in printed(say("tasks", "--json")) if one["id"] == placed["id"]]
+    (task,) = [one for one in printed(run_command("tasks", "--json")) if one["id"] == placed["id"]]
     assert (task["kind"], task["order"]["policy"]["name"]) == ("compact-table", "pack")
-    assert f"task {placed['id']}: compact-table {table}" in say("plan", *where, "--enqueue")
+    assert f"task {placed['id']}: compact-table {table}" in run_command("plan", *where, "--enqueue")
 
 
-def test_health_of_tables_is_printed(lake: Lake, say: Say) -> None:
+def test_health_of_tables_is_printed(lake: Lake, run_command: RunCommand) -> None:
     table = lake.table()
-    assert [one["table"] for one in printed(say("health", "--warehouse", table.warehouse, "--json"))] == ["t"]
-    lines = say("health", "--warehouse", table.warehouse, "--table", "ns.t").splitlines()
+    assert [one["table"] for one in printed(run_command("health", "--warehouse", table.warehouse, "--json"))] == ["t"]
+    lines = run_command("health", "--warehouse", table.warehouse, "--table", "ns.t").splitlines()
     assert lines[1].split()[:2] == ["ns.t", "0"]
 
 
 def test_errors_name_the_argument(
-    lake: Lake, say: Say, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: Lake, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warehouse = lake.warehouse()
     with pytest.raises(NoSuchTable):
-        say("plan", "--warehouse", warehouse, "--table", "ns.none")
+        run_command("plan", "--warehouse", warehouse, "--table", "ns.none")
     with pytest.raises(InvalidName):
-        say("plan", "--warehouse", warehouse, "--table", "t")
+        run_command("plan", "--warehouse", warehouse, "--table", "t")
     with pytest.raises(InvalidInput, match="--warehouse"):
-        say("plan", "--table", "ns.t")
+        run_command("plan", "--table", "ns.t")
     with pytest.raises(InvalidInput, match="name=value"):
-        say("submit", "verify-table", "--warehouse", warehouse, "--table", "ns.t", "--option", "checksums")
+        run_command("submit", "verify-table", "--warehouse", warehouse, "--table", "ns.t", "--option", "checksums")
     with pytest.raises(SystemExit):
-        say("tasks", "--kind", "bake-bread")
+        run_command("tasks", "--kind", "bake-bread")
     assert "invalid choice: 'bake-bread' (choose from 'compact-table'" in capsys.readouterr().err
     monkeypatch.setattr("lakebed.client.connection._FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setenv("LAKEBED_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(Unavailable, match="check that it runs"):
-        say("tasks")
+        run_command("tasks")

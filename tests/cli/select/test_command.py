@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def say(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebed:
+def run_command(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> Lakebed:
     """Run a command against the server."""
     monkeypatch.setenv("LAKEBED_ENDPOINT", server.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
@@ -68,51 +68,51 @@ def say(server: RunningServer, lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch
     return run
 
 
-def test_records_are_printed_as_a_table(say: Lakebed) -> None:
-    outcome = say("s3://data/people.csv", "SELECT s.name, s.age FROM S3Object s LIMIT 2", "--header", "use")
+def test_records_are_printed_as_a_table(run_command: Lakebed) -> None:
+    outcome = run_command("s3://data/people.csv", "SELECT s.name, s.age FROM S3Object s LIMIT 2", "--header", "use")
     assert outcome.status == 0, outcome.err
     assert [line.split() for line in outcome.out.splitlines()] == [["name", "age"], ["Ann", "31"], ["Bob", "29"]]
 
 
-def test_records_are_printed_as_csv_and_json(say: Lakebed) -> None:
+def test_records_are_printed_as_csv_and_json(run_command: Lakebed) -> None:
     sql = "SELECT s.name, s.age FROM S3Object s WHERE CAST(s.age AS INT) > 30"
-    as_csv = say("s3://data/people.csv", sql, "--header", "use", "--output", "csv")
+    as_csv = run_command("s3://data/people.csv", sql, "--header", "use", "--output", "csv")
     assert as_csv.out == "Ann,31\nCid,42\n"
-    as_json = say("s3://data/people.csv", sql, "--header", "use", "--output", "json")
+    as_json = run_command("s3://data/people.csv", sql, "--header", "use", "--output", "json")
     assert [json.loads(line) for line in as_json.out.splitlines()] == [
         {"name": "Ann", "age": "31"},
         {"name": "Cid", "age": "42"},
     ]
 
 
-def test_statistics_are_printed_on_stderr(say: Lakebed) -> None:
-    outcome = say("s3://data/people.csv", "SELECT COUNT(*) FROM S3Object", "--output", "csv", "--stats")
+def test_statistics_are_printed_on_stderr(run_command: Lakebed) -> None:
+    outcome = run_command("s3://data/people.csv", "SELECT COUNT(*) FROM S3Object", "--output", "csv", "--stats")
     assert outcome.out == "4\n"
     assert outcome.err == f"scanned={len(PEOPLE)} processed={len(PEOPLE)} returned=2\n"
 
 
-def test_range_selects_records(say: Lakebed) -> None:
-    outcome = say("s3://data/people.csv", "SELECT * FROM S3Object", "--range", "9-10", "--output", "csv")
+def test_range_selects_records(run_command: Lakebed) -> None:
+    outcome = run_command("s3://data/people.csv", "SELECT * FROM S3Object", "--range", "9-10", "--output", "csv")
     assert outcome.out == "Ann,31\n"
 
 
-def test_objects_under_a_prefix_are_queried_in_key_order(say: Lakebed) -> None:
+def test_objects_under_a_prefix_are_queried_in_key_order(run_command: Lakebed) -> None:
     sql = "SELECT s._1, s._2 FROM S3Object s"
-    outcome = say("s3://data/logs/", sql, "--output", "csv", "--stats", "--quoted-newlines")
+    outcome = run_command("s3://data/logs/", sql, "--output", "csv", "--stats", "--quoted-newlines")
     assert outcome.out == '1,x\n2,y\n3,"z\n"\n4,w\n'
     assert outcome.err.startswith("scanned=")
 
 
 @pytest.mark.parametrize(("limit", "lines"), [(0, 0), (1, 1), (2, 2), (3, 4), (9, 5)])
-def test_limit_applies_to_all_objects_together(limit: int, lines: int, say: Lakebed) -> None:
+def test_limit_applies_to_all_objects_together(limit: int, lines: int, run_command: Lakebed) -> None:
     sql = f"SELECT s._1, s._2 FROM S3Object s LIMIT {limit}"
-    outcome = say("s3://data/logs/", sql, "--output", "csv", "--quoted-newlines")
+    outcome = run_command("s3://data/logs/", sql, "--output", "csv", "--quoted-newlines")
     assert outcome.status == 0, outcome.err
     assert outcome.out.count("\n") == lines
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("s3://data/absent.csv", "SELECT * FROM S3Object"), "NoSuchKey"),
         (("s3://nothing-here/k.csv", "SELECT * FROM S3Object"), "NoSuchBucket"),
@@ -125,10 +125,10 @@ def test_limit_applies_to_all_objects_together(limit: int, lines: int, say: Lake
         (("s3://data/people.csv", "SELECT * FROM S3Object", "--range", "x"), "START-END"),
     ],
 )
-def test_invalid_query_is_one_line(words: tuple[str, ...], said: str, say: Lakebed) -> None:
-    outcome = say(*words)
+def test_invalid_query_is_one_line(words: tuple[str, ...], message: str, run_command: Lakebed) -> None:
+    outcome = run_command(*words)
     assert outcome.status == 2
-    assert said in outcome.err
+    assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
 
 
@@ -142,14 +142,14 @@ def test_invalid_query_is_one_line(words: tuple[str, ...], said: str, say: Lakeb
         ("tables/", "SELECT COUNT(*), MAX(s.name), AVG(s.id) FROM S3Object s WHERE s.id < 9", "3,c,2\n"),
     ],
 )
-def test_aggregates_cover_all_objects(prefix: str, sql: str, expected: str, say: Lakebed) -> None:
-    outcome = say(f"s3://data/{prefix}", sql, "--output", "csv")
+def test_aggregates_cover_all_objects(prefix: str, sql: str, expected: str, run_command: Lakebed) -> None:
+    outcome = run_command(f"s3://data/{prefix}", sql, "--output", "csv")
     assert outcome.status == 0, outcome.err
     assert outcome.out == expected
 
 
-def test_objects_with_different_columns_are_not_aggregated(say: Lakebed) -> None:
-    outcome = say("s3://data/odd/", "SELECT SUM(s.id) FROM S3Object s")
+def test_objects_with_different_columns_are_not_aggregated(run_command: Lakebed) -> None:
+    outcome = run_command("s3://data/odd/", "SELECT SUM(s.id) FROM S3Object s")
     assert outcome.status == 2
     assert "object lacks a column of the first object" in outcome.err
     assert "odd/b.parquet" in outcome.err
@@ -174,20 +174,20 @@ def lake(server: RunningServer) -> CatalogLake:
     return lake
 
 
-def test_table_query_reads_the_current_snapshot(lake: CatalogLake, say: Lakebed) -> None:
+def test_table_query_reads_the_current_snapshot(lake: CatalogLake, run_command: Lakebed) -> None:
     where = ("--warehouse", lake.warehouse)
-    outcome = say("ns.t", "SELECT t.name FROM S3Object t ORDER BY t.id DESC", *where, "--output", "csv")
+    outcome = run_command("ns.t", "SELECT t.name FROM S3Object t ORDER BY t.id DESC", *where, "--output", "csv")
     assert (outcome.status, outcome.out) == (0, "c\nb\n"), outcome.err
-    assert say("ns.t", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "2\n"
-    assert say("ns.empty", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "0\n"
+    assert run_command("ns.t", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "2\n"
+    assert run_command("ns.empty", "SELECT COUNT(*) FROM S3Object", *where, "--output", "csv").out == "0\n"
     for source in ("t", "ns.t", "table t", "NS.T t", '"t"'):
-        named = say("ns.t", f"SELECT t.name FROM {source} WHERE t.id >= 3", *where, "--output", "csv")
+        named = run_command("ns.t", f"SELECT t.name FROM {source} WHERE t.id >= 3", *where, "--output", "csv")
         assert (named.status, named.out) == (0, "c\n"), named.err
-    shown = say("ns.t", "SELECT * FROM S3Object t WHERE t.id = 2", *where).out
+    shown = run_command("ns.t", "SELECT * FROM S3Object t WHERE t.id = 2", *where).out
     assert [line.split() for line in shown.splitlines()] == [["id", "name"], ["2", "b"]]
 
 
-def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, say: Lakebed) -> None:
+def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, run_command: Lakebed) -> None:
     with lake.catalog() as catalog:
         history = catalog.load_table("ns.t").history()
     first = history[0]
@@ -197,12 +197,14 @@ def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, say: Lakebed) 
         (("--ref", "main"), 2),
         (("--as-of", datetime.fromtimestamp(first.timestamp_ms / 1000, UTC).isoformat()), 2),
     ):
-        outcome = say("ns.t", "SELECT COUNT(*) FROM S3Object", "--warehouse", lake.warehouse, "--output", "csv", *flags)
+        outcome = run_command(
+            "ns.t", "SELECT COUNT(*) FROM S3Object", "--warehouse", lake.warehouse, "--output", "csv", *flags
+        )
         assert (outcome.status, outcome.out) == (0, f"{count}\n"), outcome.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("ns.absent", "SELECT * FROM S3Object"), "table not found"),
         (("ns.t", "SELECT * FROM S3Object", "--snapshot", "1"), "no such snapshot"),
@@ -216,19 +218,21 @@ def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, say: Lakebed) 
         (("s3://data/people.csv", "SELECT * FROM S3Object", "--ref", "main"), "apply to tables only"),
     ],
 )
-def test_invalid_table_query_is_one_line(words: tuple[str, ...], said: str, lake: CatalogLake, say: Lakebed) -> None:
-    outcome = say(*words, "--warehouse", lake.warehouse)
+def test_invalid_table_query_is_one_line(
+    words: tuple[str, ...], message: str, lake: CatalogLake, run_command: Lakebed
+) -> None:
+    outcome = run_command(*words, "--warehouse", lake.warehouse)
     assert outcome.status == 2
-    assert said in outcome.err
+    assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
 
 
 def test_table_query_requires_permission(
-    lake: CatalogLake, server: RunningServer, say: Lakebed, monkeypatch: pytest.MonkeyPatch
+    lake: CatalogLake, server: RunningServer, run_command: Lakebed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = make_user(server).keys
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", user.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", user.secret_key)
-    outcome = say("ns.t", "SELECT * FROM S3Object", "--warehouse", lake.warehouse)
+    outcome = run_command("ns.t", "SELECT * FROM S3Object", "--warehouse", lake.warehouse)
     assert outcome.status == 2
     assert len(outcome.err.splitlines()) == 1

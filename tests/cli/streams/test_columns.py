@@ -10,7 +10,7 @@ from lakebed.fluss.schema import Aggregation, Schema
 
 
 @pytest.mark.parametrize(
-    ("said", "type_"),
+    ("text", "type_"),
     [
         ("id:bigint", {"type": "BIGINT"}),
         ("id: INT", {"type": "INTEGER"}),
@@ -50,14 +50,14 @@ from lakebed.fluss.schema import Aggregation, Schema
         ),
     ],
 )
-def test_columns_are_parsed(said: str, type_: dict[str, Any]) -> None:
-    column = parse_column(said, 4)
+def test_columns_are_parsed(text: str, type_: dict[str, Any]) -> None:
+    column = parse_column(text, 4)
     assert column == {"name": "id", "data_type": type_, "id": 4}
     assert Schema.parse({"columns": [column]}).names == ("id",)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "id",
         "id:",
@@ -81,13 +81,13 @@ def test_columns_are_parsed(said: str, type_: dict[str, Any]) -> None:
         "id:" + "array<" * 100 + "int" + ">" * 100,
     ],
 )
-def test_invalid_column_is_rejected(said: str) -> None:
+def test_invalid_column_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
-        parse_column(said, 0)
+        parse_column(text, 0)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "bigint!",
         "decimal(10,2)",
@@ -97,12 +97,12 @@ def test_invalid_column_is_rejected(said: str) -> None:
         "row<a int, b row<c date>!>",
     ],
 )
-def test_types_round_trip(said: str) -> None:
-    assert spell_type(parse_column(f"id:{said}", 0)["data_type"]) == said
+def test_types_round_trip(text: str) -> None:
+    assert spell_type(parse_column(f"id:{text}", 0)["data_type"]) == text
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "type_", "parameters"),
+    ("text", "name", "type_", "parameters"),
     [
         ("total=sum", "total", "sum", {}),
         (" total = SUM ", "total", "sum", {}),
@@ -110,14 +110,14 @@ def test_types_round_trip(said: str) -> None:
         ("names=string_agg( ) )", "names", "string_agg", {"delimiter": " ) "}),
     ],
 )
-def test_aggregations_are_parsed(said: str, name: str, type_: str, parameters: dict[str, str]) -> None:
-    found, document = parse_aggregation(said)
+def test_aggregations_are_parsed(text: str, name: str, type_: str, parameters: dict[str, str]) -> None:
+    found, document = parse_aggregation(text)
     assert (found, document) == (name, {"type": type_, "parameters": parameters})
     assert Aggregation.parse(document).function.value == type_
     assert parse_aggregation(f"{name}={spell_aggregation(document)}") == (name, document)
 
 
-@pytest.mark.parametrize("said", ["total", "total=", "=sum", "total=sum(", "names=listagg()"])
-def test_invalid_aggregation_is_rejected(said: str) -> None:
+@pytest.mark.parametrize("text", ["total", "total=", "=sum", "total=sum(", "names=listagg()"])
+def test_invalid_aggregation_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
-        parse_aggregation(said)
+        parse_aggregation(text)

@@ -126,7 +126,7 @@ def test_fractions_of_seconds_are_kept_in_nested_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "json_fields",
     [
         '"tags":"a"',
         '"tags":[null]',
@@ -146,7 +146,7 @@ def test_fractions_of_seconds_are_kept_in_nested_values() -> None:
         '"row":{"n":1',
     ],
 )
-def test_invalid_nested_value_is_one_line(said: str) -> None:
+def test_invalid_nested_value_is_one_line(json_fields: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        list(read_rows(b'{"id":1,' + said.encode() + b"}\n", NESTED, is_whole=True))
+        list(read_rows(b'{"id":1,' + json_fields.encode() + b"}\n", NESTED, is_whole=True))
     assert "\n" not in str(raised.value)

@@ -39,8 +39,8 @@ def table(types: list[DataType], lake: str = "", *, partition: str = "", **other
     return TableInfo("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=properties, **others)
 
 
-def rows(of: TableInfo, *values: Any) -> pa.RecordBatch:
-    schema = arrow_schema(of.schema)
+def rows(info: TableInfo, *values: Any) -> pa.RecordBatch:
+    schema = arrow_schema(info.schema)
     return pa.RecordBatch.from_pylist([dict(zip(schema.names, (*values, 0), strict=True))], schema)
 
 
@@ -146,8 +146,8 @@ FLUSS: Final = [
 
 @pytest.mark.parametrize(("type_", "value", "key", "bucket"), ICEBERG)
 def test_iceberg_keys_and_buckets_match_the_java_client(type_: DataType, value: Any, key: str, bucket: int) -> None:
-    of = table([type_], "iceberg")
-    assigner, batch = BucketAssigner(of), rows(of, value)
+    info = table([type_], "iceberg")
+    assigner, batch = BucketAssigner(info), rows(info, value)
     assert [each.hex() for each in assigner.keys(batch)] == [key]
     assert assigner.buckets(batch) == [bucket]
 
@@ -156,8 +156,8 @@ def test_iceberg_keys_and_buckets_match_the_java_client(type_: DataType, value: 
 def test_paimon_keys_and_buckets_match_the_java_client(
     types: list[DataType], values: list[Any], key: str, bucket: int
 ) -> None:
-    of = table(types, "PAIMON")
-    assigner, batch = BucketAssigner(of), rows(of, *values)
+    info = table(types, "PAIMON")
+    assigner, batch = BucketAssigner(info), rows(info, *values)
     assert [each.hex() for each in assigner.keys(batch)] == [key]
     assert assigner.buckets(batch) == [bucket]
 
@@ -167,8 +167,8 @@ def test_paimon_keys_and_buckets_match_the_java_client(
 def test_fluss_keys_and_buckets_match_the_java_client(
     lake: str, types: list[DataType], values: list[Any], key: str, bucket: int
 ) -> None:
-    of = table(types, lake)
-    assigner, batch = BucketAssigner(of), rows(of, *values)
+    info = table(types, lake)
+    assigner, batch = BucketAssigner(info), rows(info, *values)
     assert [each.hex() for each in assigner.keys(batch)] == [key]
     assert assigner.buckets(batch) == [bucket]
 
@@ -190,9 +190,9 @@ def test_key_types_without_iceberg_encoding_are_rejected(types: list[DataType]) 
 
 
 def test_empty_key_has_no_bucket_in_iceberg() -> None:
-    of = table([DataType(TypeRoot.STRING)], "iceberg")
+    info = table([DataType(TypeRoot.STRING)], "iceberg")
     with pytest.raises(FlussError) as failed:
-        BucketAssigner(of).buckets(rows(of, ""))
+        BucketAssigner(info).buckets(rows(info, ""))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
@@ -203,32 +203,32 @@ def test_hudi_is_rejected() -> None:
 
 
 def test_key_with_a_bucket_key_prefix_is_encoded() -> None:
-    of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", bucket_key=("c0",))
-    assigner, batch = BucketAssigner(of), rows(of, 34, "x")
+    info = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", bucket_key=("c0",))
+    assigner, batch = BucketAssigner(info), rows(info, 34, "x")
     assert [each.hex() for each in assigner.keys(batch)] == ["220178"]
     assert assigner.buckets(batch) == [165]
 
 
 def test_partition_columns_are_not_in_the_key() -> None:
-    of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", partition="c1")
-    assigner, batch = BucketAssigner(of), rows(of, 34, "EU")
+    info = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", partition="c1")
+    assigner, batch = BucketAssigner(info), rows(info, 34, "EU")
     assert [each.hex() for each in assigner.keys(batch)] == ["2200000000000000"]
     assert assigner.buckets(batch) == [165]
 
 
 def test_null_in_a_key_is_rejected() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT))])
-    of = TableInfo("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
+    info = TableInfo("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
     with pytest.raises(FlussError) as failed:
-        BucketAssigner(of).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
+        BucketAssigner(info).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_log_table_has_buckets_and_no_keys() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT)), ("b", DataType(TypeRoot.INT))])
-    of = TableInfo("fluss", "t", 1, 1, schema, 2, ("a",))
+    info = TableInfo("fluss", "t", 1, 1, schema, 2, ("a",))
     batch = pa.RecordBatch.from_pylist([{"a": n, "b": n} for n in range(20)], arrow_schema(schema))
-    assigner = BucketAssigner(of)
+    assigner = BucketAssigner(info)
     found = assigner.by_bucket(batch)
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(20))
     assert set(found) == {0, 1}

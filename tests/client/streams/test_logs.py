@@ -65,15 +65,15 @@ def _arrow() -> pa.Schema:
 
 @pytest.mark.parametrize("format_", ["ARROW", "INDEXED", "COMPACTED"])
 def test_rows_round_trip_in_every_log_format(format_: str) -> None:
-    server, of = Server(), table(format=format_)
-    writer = StreamLogWriter(server, of)
+    server, info = Server(), table(format=format_)
+    writer = StreamLogWriter(server, info)
     writer.append(batch(5))
     writer.append(batch(0))
-    first, second = StreamLog(server, of).read({0: 0})
+    first, second = StreamLog(server, info).read({0: 0})
     assert first.rows == batch(5)
     assert second.rows == batch(0)
     assert (first.changes, second.changes) == (bytes(6), bytes(1))
-    projected, _ = StreamLog(server, of, columns=["name"]).read({0: 0})
+    projected, _ = StreamLog(server, info, columns=["name"]).read({0: 0})
     assert projected.rows == batch(5).select(["name"])
 
 
@@ -107,10 +107,10 @@ def test_rows_of_older_schemas_have_null_in_new_columns() -> None:
     [({}, ZSTD), ({"arrow_compression_type": "LZ4_FRAME"}, LZ4), ({"arrow_compression_type": "NONE"}, b"")],
 )
 def test_compression_follows_the_table_property(properties: dict[str, str], begins: bytes) -> None:
-    server, of = Server(), table(**properties)
-    StreamLogWriter(server, of).append(batch(500))
+    server, info = Server(), table(**properties)
+    StreamLogWriter(server, info).append(batch(500))
     assert [mark in server.records for mark in (ZSTD, LZ4)] == [begins == ZSTD, begins == LZ4]
-    (found,) = StreamLog(server, of).read({0: 0})
+    (found,) = StreamLog(server, info).read({0: 0})
     assert found.rows == batch(500)
 
 

@@ -162,10 +162,10 @@ def test_partitions_are_tiered_each_from_its_own_offsets(stream_bench: StreamBen
 def test_unreported_round_counts_after_its_snapshot_expired(
     stream_bench: StreamBench, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    said: dict[str, Any] = {"log": {}, "keys": {"primary_key": ["id"]}, "partitions": {"partition_keys": ["name"]}}[
+    options: dict[str, Any] = {"log": {}, "keys": {"primary_key": ["id"]}, "partitions": {"partition_keys": ["name"]}}[
         kind
     ]
-    stream = stream_bench.make(**said)
+    stream = stream_bench.make(**options)
     write = stream_bench.upsert if kind == "keys" else stream_bench.append
     if kind == "partitions":
         stream_bench.partition(stream, name="n")

@@ -17,9 +17,9 @@ def make_java(home: Path, version: str) -> Path:
     return home
 
 
-@pytest.mark.parametrize(("said", "version"), [("17.0.9", 17), ("21", 21), ("1.8.0_402", 8), ("25.0.1", 25)])
-def test_java_version_is_parsed(tmp_path: Path, said: str, version: int) -> None:
-    assert java_version(make_java(tmp_path, said)) == version
+@pytest.mark.parametrize(("output", "version"), [("17.0.9", 17), ("21", 21), ("1.8.0_402", 8), ("25.0.1", 25)])
+def test_java_version_is_parsed(tmp_path: Path, output: str, version: int) -> None:
+    assert java_version(make_java(tmp_path, output)) == version
 
 
 def test_other_programs_have_no_java_version(tmp_path: Path) -> None:

@@ -76,14 +76,14 @@ def broken(tmp_path: Path, words: str) -> Path:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PySpark's pipe to an exited JVM
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (":: UNRESOLVED DEPENDENCIES :: unresolved dependency: org.apache.iceberg#x;1: not found", "access to a Maven"),
         ("Error: Could not reserve enough space for object heap", "Could not reserve enough space"),
     ],
 )
 def test_output_of_a_failed_jvm_is_quoted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, text: str
 ) -> None:
     from pyspark import SparkContext
 
@@ -91,7 +91,7 @@ def test_output_of_a_failed_jvm_is_quoted(
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     before = dict(os.environ)
-    with pytest.raises(PipelineUnavailable, match=said) as caught:
+    with pytest.raises(PipelineUnavailable, match=text) as caught:
         start_spark(PipelineSettings())
     message = str(caught.value)
     del caught
