@@ -89,9 +89,9 @@ class User:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/health/ready", timeout=5):
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
-                log = (self._folder / "server.log").read_text()
-                assert self._server.poll() is None, log
-                assert time.monotonic() < deadline, log
+                log_text = (self._folder / "server.log").read_text()
+                assert self._server.poll() is None, log_text
+                assert time.monotonic() < deadline, log_text
                 time.sleep(0.05)
 
     def leave(self) -> None:

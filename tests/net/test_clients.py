@@ -188,7 +188,7 @@ async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "response",
+    "data",
     [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
@@ -196,8 +196,8 @@ async def test_connection_closed_by_the_server_is_not_reused(client: Client) -> 
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
     ],
 )
-async def test_every_form_of_body_end_is_parsed(http: Http, response: bytes) -> None:
-    async with serving(respond_with(response)) as url:
+async def test_every_form_of_body_end_is_parsed(http: Http, data: bytes) -> None:
+    async with serving(respond_with(data)) as url:
         response = await http(HttpRequest("GET", url))
     assert (response.status, response.body) == (200, b"abcde")
 
