@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 from xml.etree import ElementTree
@@ -29,7 +30,6 @@ from .ledger import (
     content_of,
     content_of_parts,
 )
-from .upload import Upload
 
 _KEYS: Final = 8
 _VERSIONED_KEYS: Final = 4
@@ -40,6 +40,30 @@ _NAMESPACE: Final = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 _POOL: Final = Random(1).randbytes(_PART_BYTES + 1024 * 1024)
 _REFUSALS: Final = ((507, "InsufficientStorage"), (503, "ServiceUnavailable"))
 _BROKEN: Final = (ConnectionError, TimeoutError, OSError)
+
+
+@dataclass(slots=True)
+class Upload:
+    """A multipart upload that is not completed; it survives kills of the server."""
+
+    key: str
+    id: str
+    sizes: tuple[int, ...]
+    parts: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all parts were acknowledged."""
+        return len(self.parts) == len(self.sizes)
+
+    def completion(self) -> tuple[str, str, None, bytes]:
+        """The CompleteMultipartUpload request: method, target, no headers, body."""
+        listed = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{content_of(part).etag}</ETag></Part>"
+            for number, part in enumerate(self.parts, 1)
+        )
+        body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        return "POST", f"/{PLAIN}/{self.key}?uploadId={self.id}", None, body
 
 
 class Refused(ConnectionError):

@@ -13,14 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
 from lakebed.core.clock import SystemClock
+from lakebed.fluss.log_batches import write_batch
 from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.seam import Acks
 
-from .kill_batches import batch_of
-
 _IN_FLIGHT = 5
 SETTINGS = LogSizes(segment_bytes=60_000, max_batch_bytes=1 << 20, group_bytes=1 << 20, checkpoint_bytes=20_000)
+
+
+def batch_of(writer: int, sequence: int) -> bytes:
+    """The batch of a writer with this sequence. Its body identifies both."""
+    count = 1 + (writer * 31 + sequence * 17) % 9
+    body = f"{writer}:{sequence};".encode() * (1 + sequence % 40)
+    return write_batch(body, count, schema_id=1, writer_id=writer, sequence=sequence)
 
 
 async def _write(log: FolderLog, writer: int, sequence: int, output: int) -> None:

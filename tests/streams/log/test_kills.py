@@ -16,8 +16,7 @@ from lakebed.core.clock import SystemClock
 from lakebed.fluss.log_batches import has_valid_checksum, iterate_batches
 from lakebed.streams.log.local.folder_log import FolderLog
 
-from .appender import SETTINGS, append_until_killed
-from .kill_batches import batch_of
+from .appender import SETTINGS, append_until_killed, batch_of
 
 # Processes are forked from one that has imported everything, so that starts are fast.
 _PROCESSES = multiprocessing.get_context("forkserver")
