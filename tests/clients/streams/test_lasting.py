@@ -80,7 +80,9 @@ async def test_log_and_kv_rows_survive_the_server(tmp_path: Path, end: Callable[
 
 
 @pytest.mark.parametrize(
-    ("end", "setting"), [(kill, "ack_after_upload"), (stop, "hand_over")], ids=["uploaded", "handed over"]
+    ("end", "setting"),
+    [(kill, "ack_after_upload"), (stop, "upload_on_stop")],
+    ids=["uploaded before the ack", "uploaded on stop"],
 )
 async def test_log_and_kv_rows_survive_the_disk(
     tmp_path: Path, end: Callable[[StreamServer], None], setting: str
