@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from lakebed.core.errors import LakebedError
 from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.errors import UNKNOWN
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.stream_log import plain_batch
 from tests.fixtures.memory_log import MemoryLog
@@ -100,6 +102,18 @@ async def test_closed_bucket_ends_a_waiting_fetch_with_not_leader(light_world: S
     await rig.buckets.close()
     (bucket,) = await asyncio.wait_for(fetching, 30)
     assert bucket.error_code == NOT_LEADER
+
+
+async def test_internal_errors_of_a_bucket_are_logged_and_not_described(
+    light_world: StreamWorld, rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> OpenBucket:
+        raise LakebedError("a secret detail")
+
+    monkeypatch.setattr(rig.store, "open", fail)
+    (bucket,) = await rig.fetch(await light_world.table(), (None, 0), wait_ms=0)
+    assert (bucket.error_code, bucket.error_message) == (UNKNOWN, "internal error")
+    assert "a secret detail" in caplog.text
 
 
 async def test_fetch_returns_records_of_open_buckets_with_the_error_of_a_closed_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final, Protocol
 
 from lakebed.core import errors
@@ -11,6 +12,8 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from . import messages_pb2 as pb
 
 __all__ = ["UNKNOWN", "error_code", "failure_message", "set_failure"]
+
+log = logging.getLogger("lakebed.streams")
 
 UNKNOWN: Final = -1
 
@@ -36,8 +39,10 @@ def error_code(error: LakebedError) -> int:
 
 
 def failure_message(error: LakebedError) -> pb.Failure:
-    """The error response of a call."""
+    """The error response of a call. Logs internal errors, which clients see without their text."""
     code = error_code(error)
+    if code == UNKNOWN and not isinstance(error, FlussError):
+        log.warning("call failed", exc_info=error)
     return pb.Failure(error_code=code, error_message="internal error" if code == UNKNOWN else str(error))
 
 

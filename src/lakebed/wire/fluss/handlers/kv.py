@@ -25,7 +25,7 @@ from lakebed.streams.traffic import Traffic
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Backpressure, CallResponse, Chunks, RawCall
 from ..encoding import read_message
-from ..errors import error_code
+from ..errors import set_failure
 from ..records import BucketRecords, limit_scan_response, lookup_response, read_acks, read_put, scan_response
 from ..transport.deadlines import CallTimeout
 
@@ -117,7 +117,7 @@ class KvCalls:
             self._traffic.record_write(table.id, _PUT, len(part.records), declared_count(part.records))
         except LakebedError as error:
             self._traffic.record_failure(table.id, _PUT)
-            result.error_code, result.error_message = error_code(error), str(error)
+            set_failure(result, error)
         return result
 
     # -- lookup ---------------------------------------------------------------------------------------------------
@@ -152,12 +152,8 @@ class KvCalls:
                 self._traffic.record_read(table.id, _LOOKUP, len(found))
             except LakebedError as error:
                 self._traffic.record_failure(table.id, _LOOKUP)
-                failed = pb.LookedUpBucket(
-                    bucket_id=part.bucket_id,
-                    partition_id=partition_id,
-                    error_code=error_code(error),
-                    error_message=str(error),
-                )
+                failed = pb.LookedUpBucket(bucket_id=part.bucket_id, partition_id=partition_id)
+                set_failure(failed, error)
                 response.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
         return response
 
@@ -182,7 +178,7 @@ class KvCalls:
                 self._traffic.record_read(table.id, _PREFIX_LOOKUP, before - left)
             except LakebedError as error:
                 self._traffic.record_failure(table.id, _PREFIX_LOOKUP)
-                found.error_code, found.error_message = error_code(error), str(error)
+                set_failure(found, error)
         return response
 
     # -- scan -----------------------------------------------------------------------------------------------------
@@ -202,7 +198,9 @@ class KvCalls:
             self._traffic.record_read(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
             self._traffic.record_failure(None if table is None else table.id, _LIMIT_SCAN)
-            return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
+            failed = pb.LimitScanResponse()
+            set_failure(failed, error)
+            return failed
         return limit_scan_response(records, is_log=opened.kv is None)
 
     async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
@@ -227,7 +225,9 @@ class KvCalls:
             self._traffic.record_read(None, _SCAN, sum(map(len, page.records or ())))
         except LakebedError as error:
             self._traffic.record_failure(None, _SCAN)
-            return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
+            failed = pb.ScanKvResponse()
+            set_failure(failed, error)
+            return failed
         return scan_response(page)
 
 
@@ -238,12 +238,9 @@ def _require_kv(table: StreamTable, opened: OpenBucket) -> BucketKv:
 
 
 def _refused(part: BucketRecords, error: LakebedError) -> pb.PutBucket:
-    return pb.PutBucket(
-        bucket_id=part.bucket,
-        partition_id=part.partition_id,
-        error_code=error_code(error),
-        error_message=str(error),
-    )
+    result = pb.PutBucket(bucket_id=part.bucket, partition_id=part.partition_id)
+    set_failure(result, error)
+    return result
 
 
 def _scan_request(request: pb.ScanKvRequest) -> KvScanRequest:

@@ -32,7 +32,7 @@ from lakebed.streams.traffic import Traffic
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Backpressure, Call, CallResponse, RawCall
 from ..encoding import read_message
-from ..errors import error_code
+from ..errors import failure_message, set_failure
 from ..filters import read_predicate
 from ..records import BucketRecords, FetchedBucket, fetch_response, read_acks, read_produce
 from ..transport.clients import ConnectionClient, client_of
@@ -76,8 +76,12 @@ class _BucketFetch:
 
     def fail(self, error: LakebedError) -> None:
         """Set an error as the result."""
+        failure = failure_message(error)
         self.result = FetchedBucket(
-            self.partition_id, self.request.bucket_id, error_code=error_code(error), error_message=str(error)
+            self.partition_id,
+            self.request.bucket_id,
+            error_code=failure.error_code,
+            error_message=failure.error_message,
         )
 
 
@@ -146,7 +150,7 @@ class LogCalls:
                 appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
             self._traffic.record_failure(table.id, _PRODUCE)
-            _set_error(produced, error)
+            set_failure(produced, error)
         else:
             produced.base_offset = appended.base_offset
             records = appended.end_offset - appended.base_offset
@@ -331,7 +335,7 @@ class LogCalls:
                 async with self._buckets.using(table, partition_id, number) as opened:
                     listed.offset = await self._offset(opened.log, request)
             except LakebedError as error:
-                _set_error(listed, error)
+                set_failure(listed, error)
         return response
 
     async def _offset(self, log: BucketLog, request: pb.ListOffsetsRequest) -> int:
@@ -383,10 +387,5 @@ async def _wait(parts: Sequence[_BucketFetch], deadline: float) -> bool:
 
 def _refused(part: BucketRecords, error: LakebedError) -> pb.ProducedBucket:
     produced = pb.ProducedBucket(bucket_id=part.bucket, partition_id=part.partition_id)
-    _set_error(produced, error)
+    set_failure(produced, error)
     return produced
-
-
-def _set_error(message: pb.ProducedBucket | pb.ListedOffset, error: LakebedError) -> None:
-    message.error_code = error_code(error)
-    message.error_message = str(error)

@@ -27,7 +27,7 @@ from lakebed.wire.http.eager import start_eagerly
 from .. import messages_pb2 as pb
 from ..calls import API_VERSIONS, AUTHENTICATE, AnyCall, Call, CallResponse
 from ..encoding import read_message
-from ..errors import UNKNOWN, error_code, failure_message
+from ..errors import failure_message
 from .clients import ConnectionClient
 from .frame_budget import SMALL_BYTES, FrameBudget
 from .frame_reader import FrameReader
@@ -329,8 +329,6 @@ class FlussConnection(FrameReader):
     def _send_error(self, request_id: int, error: LakebedError) -> None:
         if self._is_closing or self._transport.is_closing():
             return
-        if error_code(error) == UNKNOWN and not isinstance(error, FlussError):
-            log.warning("call failed", exc_info=error)
         body = failure_message(error).SerializeToString()
         self._transport.write(error_head(request_id, len(body)) + body)
 
