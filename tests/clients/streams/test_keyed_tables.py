@@ -224,7 +224,7 @@ async def test_bitmap_aggregation_merges_bitmaps(streams: StreamServer, connecti
             writer.upsert({"id": 1, "seen": BitMap(seen).serialize()})
     found = await table.new_lookup().create_lookuper().lookup({"id": 1})
     assert set(BitMap.deserialize(found["seen"])) == {1, 2, 3_000_000_000, *range(100, 200)}
-    with pytest.raises(fluss.FlussError, match="no RoaringBitmap") as raised:
+    with pytest.raises(fluss.FlussError, match="invalid RoaringBitmap") as raised:
         await asyncio.wait_for(table.new_upsert().create_writer().upsert({"id": 2, "seen": b"bad"}).wait(), 20)
     assert error_code(raised) == 35
     assert await table.new_lookup().create_lookuper().lookup({"id": 2}) is None

@@ -29,7 +29,7 @@ from lakebed.fluss.schema import Schema
 from .connection import failure_of
 from .messages import Fields, number, text, write_fields
 
-__all__ = ["KvBatchScanner", "PhysicalTable", "ScanState", "StreamCalls"]
+__all__ = ["KvBatchScanner", "PhysicalTable", "ScanState", "StreamCalls", "load_schema"]
 
 SCAN_KV: Final = 1061
 GET_TABLE_SCHEMA: Final = 1011
@@ -259,12 +259,16 @@ class KvBatchScanner:
         return columns
 
     def _schema(self, schema_id: int) -> Schema:
-        known = self._schemas.get(schema_id)
-        if known is None:
-            path = write_fields({1: self._table.database, 2: self._table.name})
-            response = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
-            known = self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(response, 2)))
-        return known
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = load_schema(self._calls, self._table, schema_id)
+        return self._schemas[schema_id]
+
+
+def load_schema(calls: StreamCalls, table: PhysicalTable, schema_id: int) -> Schema:
+    """A schema version of a table. Error codes: SCHEMA_NOT_EXIST."""
+    path = write_fields({1: table.database, 2: table.name})
+    response = calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
+    return Schema.parse(msgspec.json.decode(text(response, 2)))
 
 
 def _bounds(records: bytes) -> tuple[Any, Any]:

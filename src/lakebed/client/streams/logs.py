@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -24,13 +23,12 @@ from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
 from .connection import failure_of
-from .kv_scans import PhysicalTable, StreamCalls
+from .kv_scans import PhysicalTable, StreamCalls, load_schema
 from .messages import Fields, content, messages, number, text, write_fields
 from .partitions import check_partition
 
 __all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
 
-GET_TABLE_SCHEMA: Final = 1011
 PRODUCE_LOG: Final = 1014
 FETCH_LOG: Final = 1015
 LIST_OFFSETS: Final = 1021
@@ -183,9 +181,7 @@ class StreamLog:
 
     def _schema(self, schema_id: int) -> Schema:
         if schema_id not in self._schemas:
-            path = write_fields({1: self._table.database, 2: self._table.name})
-            response = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
-            self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(response, 2)))
+            self._schemas[schema_id] = load_schema(self._calls, self._table, schema_id)
         return self._schemas[schema_id]
 
 
