@@ -49,6 +49,7 @@ from lakebed.governance.policies.maintenance_content import (
     ORPHAN_FILE_REMOVAL,
     SNAPSHOT_EXPIRY,
 )
+from lakebed.iceberg.metadata import parse_table
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.buckets.service import BucketService
@@ -218,10 +219,7 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
                 identifier=identifier,
                 kind=EntryKind.TABLE,
                 entry_id=entry_id,
-                uuid=str(UUID(int=number + 1)),
-                format_version=2,
-                location=location,
-                properties={},
+                metadata=parse_table(document),
                 metadata_at=str(address),
                 file=await site.files.prepare(address, document),
                 event=CREATED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -22,8 +22,9 @@ from lakebed.core.errors import (
     StorageFull,
     Unavailable,
 )
+from lakebed.iceberg.commits import new_table
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import CatalogHarness, FaultyStore, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, a_table, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -38,6 +39,7 @@ async def pointer(
     entry_id = uuid4().hex if found.live is None else found.live.id
     location = location or (f"s3://lake/x/{entry_id}" if found.live is None else found.live.location)
     address = parse_location(f"{location}/metadata/{uuid4()}.metadata.json")
+    metadata = new_table(a_table(table), location=location, uuid=str(UUID(entry_id)), now_ms=1)
     place = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
     return PointerUpdate(
         claim=await catalog.claims.prepare(ROOT, place),
@@ -45,10 +47,7 @@ async def pointer(
         identifier=name(table),
         kind=EntryKind.TABLE,
         entry_id=entry_id,
-        uuid=entry_id,
-        format_version=2,
-        location=location,
-        properties={},
+        metadata=metadata,
         metadata_at=str(address),
         file=await catalog.files.prepare(address, body),
     )
@@ -144,7 +143,8 @@ async def test_further_step_commits_with_the_pointer(catalog: CatalogHarness) ->
 
 async def test_directories_are_unchanged_without_a_claim(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/a")
-    moved = replace(await pointer(catalog), location="s3://lake/b", claim=None)
+    prepared = await pointer(catalog)
+    moved = replace(prepared, metadata=replace(prepared.metadata, location="s3://lake/b"), claim=None)
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
     assert await catalog.claimed() == {made.entry.id: ["a/"]}
     moved = await pointer(catalog, location="s3://lake/b")

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from lakebed.core.errors import AlreadyExists, LakebedError, PointerMoved
+from lakebed.iceberg.metadata import TableMetadata, ViewMetadata
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.publishing import NewGarbage
@@ -44,10 +45,7 @@ class PointerUpdate:
     kind: EntryKind
     entry_id: str
     """The id of the existing or new entry."""
-    uuid: str
-    format_version: int
-    location: str
-    properties: Mapping[str, str]
+    metadata: TableMetadata | ViewMetadata
     metadata_at: str
     file: PreparedFile | None = None
     """The metadata file, unless it exists already."""
@@ -60,7 +58,6 @@ class PointerUpdate:
     digest: str = ""
     requirements: bytes = b"[]"
     snapshot: int = 0
-    facts: Mapping[str, str] | None = None
     observed: Mapping[str, FileStat] = field(default_factory=dict)
     """The files that validation read: the commit is valid only if they are unchanged."""
     also: PublishStep | None = None
@@ -141,7 +138,6 @@ class Publisher:
                     entry,
                     operation=pointer.operation,
                     snapshot=pointer.snapshot,
-                    facts=dict(pointer.facts or {}),
                 )
             return entries
 
@@ -163,9 +159,9 @@ class Publisher:
             entry = await self._insert(tx, pointer, token, now_ms)
         else:
             entry = base._replace(
-                uuid=pointer.uuid,
-                format_version=pointer.format_version,
-                location=pointer.location,
+                uuid=pointer.metadata.uuid or "",
+                format_version=pointer.metadata.format_version,
+                location=pointer.metadata.location,
                 metadata_at=pointer.metadata_at,
                 version_token=token,
                 generation=base.generation + 1,
@@ -216,9 +212,9 @@ class Publisher:
             found.catalog.id,
             found.namespace.id,
             pointer.identifier.name,
-            pointer.uuid,
-            pointer.format_version,
-            pointer.location,
+            pointer.metadata.uuid or "",
+            pointer.metadata.format_version,
+            pointer.metadata.location,
             pointer.metadata_at,
             token,
             1,
