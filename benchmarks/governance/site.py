@@ -151,7 +151,6 @@ def _wire(
         CatalogGrants(meta, outbox, clock),
         Creation(
             object_context,
-            authorizer,
             catalog.entries,
             catalog.files,
             catalog.publisher,

@@ -19,6 +19,7 @@ from lakebed.core.errors import (
     NoSuchView,
     NotFound,
 )
+from lakebed.iceberg.metadata import TableMetadata, ViewMetadata
 from lakebed.meta.seam import MetaStore, Reader, Row
 from lakebed.objects.model import Caller
 
@@ -27,8 +28,9 @@ from .access.authorization import Action, CatalogAuthorizer, Privileges
 from .access.granted_listing import GrantedEntries
 from .commits.metadata_cache import CachedMetadata, MetadataCache
 from .commits.shared_history import DocumentSource
-from .external.checks import reject_federated
+from .external.checks import check_internal_catalog, reject_federated
 from .identifiers import Identifier, Levels, check_namespace, path_of
+from .locations.claims import EntryLocations
 from .model import Catalog, Entry, EntryKind, Namespace
 from .namespaces import no_such_namespace
 from .restrictions import Restrictions
@@ -50,6 +52,10 @@ class ResolvedName(NamedTuple):
     def live(self) -> Entry | None:
         """The table or view, unless it was dropped."""
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+    def locations(self, kind: EntryKind, entry_id: str, metadata: TableMetadata | ViewMetadata) -> EntryLocations:
+        """The directories that the metadata of a table or view with this name states."""
+        return EntryLocations(self.catalog, self.namespace, kind, entry_id, metadata.location, metadata.properties)
 
     def loaded(self, entry: Entry, metadata: CachedMetadata) -> LoadedEntry:
         """The table or view after a change."""
@@ -160,6 +166,25 @@ class Entries:
         """
         lookup = await self.look_up(self._meta, catalog_name, identifier)
         return await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
+
+    async def free_name(
+        self, caller: Caller, catalog_name: str, identifier: Identifier, kind: EntryKind
+    ) -> ResolvedName:
+        """A free name, if the caller has the permission to create a table or view with it.
+
+        Raises AccessDenied, NoSuchNamespace, AlreadyExists; InvalidInput in an external catalog.
+        """
+        lookup = await self.look_up(self._meta, catalog_name, identifier)
+        namespace, name = identifier
+        # Without the existing entry: the permission does not depend on whether the name is in use.
+        await self._authorizer.check(
+            caller, lookup.catalog, Action.CREATE_TABLE, namespace=namespace, name=name, kind=kind
+        )
+        check_internal_catalog(lookup.catalog, f"create a {kind}")
+        found = lookup.found
+        if found.entry is not None:
+            raise name_taken(found.entry, identifier, kind)
+        return found
 
     async def load(
         self,

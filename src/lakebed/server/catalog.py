@@ -151,7 +151,7 @@ def wire_catalog(
     claims = LocationClaims(object_context, client_locations=client_locations)
     publisher = Publisher(object_context, files, entries, keys, claims)
     validator = CommitValidator(files, level=validation)
-    commits = Commits(object_context, authorizer, entries, files, publisher, validator, cache, deleter, claims)
+    commits = Commits(object_context, entries, files, publisher, validator, cache, deleter, claims)
     registration = TableRegistration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
     remotes = RemoteCatalogs(http, clock, AllowedHosts(federation.hosts, setting="federation.hosts"))
     extensions = wire_extensions(
@@ -196,7 +196,7 @@ def wire_catalog(
         precheck=catalogs.precheck,
         around=governance.hooks.around,
     )
-    creation = Creation(object_context, authorizer, entries, files, publisher, cache, claims)
+    creation = Creation(object_context, entries, files, publisher, cache, claims)
     data_access = DataAccess(meta, authorizer, claims)
     external = wire_federation(
         object_context, authorizer, catalogs, keys, master, replace(remotes, timeout_seconds=federation.timeout)
@@ -210,7 +210,7 @@ def wire_catalog(
         creation=creation,
         commits=commits,
         registration=registration,
-        views=Views(object_context, authorizer, entries, files, publisher, cache, claims),
+        views=Views(object_context, entries, files, publisher, cache, claims),
         dropping=dropping,
         renaming=Renaming(object_context, authorizer, entries, keys),
         notifications=NotificationReceiver(

@@ -29,12 +29,12 @@ from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, CatalogAuthorizer, Privileges
+from ..access.authorization import Action, Privileges
 from ..entries import Entries, LoadedEntry, ResolvedName, created_concurrently, no_such_entry
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import EntryLocations, LocationClaim, LocationClaims, check_locations, untrusted_metadata_file
+from ..locations.claims import LocationClaim, LocationClaims, check_locations
 from ..locations.directories import stated_paths, table_directories
 from ..model import Entry, EntryKind
 from ..tables.files import FileAddress, FileStat, PreparedFile, TableFiles, parse_location
@@ -127,7 +127,6 @@ class Commits:
     def __init__(
         self,
         object_context: ObjectContext,
-        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -138,7 +137,6 @@ class Commits:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
@@ -219,16 +217,7 @@ class Commits:
         entry = lookup.live
         privileges = None if caller.principal.grants is None else needs(change)
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
-            await self._authorizer.check(
-                caller,
-                lookup.catalog,
-                action,
-                namespace=identifier.namespace,
-                name=identifier.name,
-                entry=entry,
-                kind=EntryKind.TABLE,
-                privileges=privileges,
-            )
+            await self._entries.authorize(caller, lookup, action, EntryKind.TABLE, privileges=privileges)
         check_internal_catalog(lookup.catalog, "commit to a table")
         found = lookup.found
         if entry is not None and not creates:
@@ -248,7 +237,7 @@ class Commits:
         kept = None if entry is None else await self._entries.metadata(entry)
         base = None if kept is None else kept.table
         if entry is not None and base is not None:
-            await self._check_trusted(found, entry, base)
+            await self._claims.check_trusted(found.locations(EntryKind.TABLE, entry.id, base), entry.metadata_at)
         check_table(change.requirements, base)
         new_id = str(uuid4())
         new = build_table(
@@ -263,9 +252,7 @@ class Commits:
             return _Prepared(change, found, kept, base, new, None, entry_id, {})
         if entry is None:
             await check_unused(self._f.meta, entry_id)
-        locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties
-        )
+        locations = found.locations(EntryKind.TABLE, entry_id, new)
         # Also if they are unchanged: the catalog's allowed locations may have changed.
         check_locations(locations)
         moves = base is None or stated_paths(base) != stated_paths(new)
@@ -276,14 +263,6 @@ class Commits:
             kept.recall()
         text = write_table(new, base=base, before=None if kept is None else kept.text)
         return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
-
-    async def _check_trusted(self, found: ResolvedName, entry: Entry, base: TableMetadata) -> None:
-        """Raise AccessDenied if the directories in the metadata are not trusted."""
-        locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties
-        )
-        if not await self._claims.trusts(locations, entry.metadata_at):
-            raise untrusted_metadata_file(entry.metadata_at)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int

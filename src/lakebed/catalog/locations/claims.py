@@ -231,6 +231,14 @@ class LocationClaims:
         held = tuple(await _held(self._f.meta, locations))
         return bool(held) and all(address.directory.startswith(held) for address in locations.addresses)
 
+    async def check_trusted(self, locations: EntryLocations, metadata_at: str) -> None:
+        """Raise AccessDenied unless the claims trust the current metadata file."""
+        if not await self.trusts(locations, metadata_at):
+            raise AccessDenied(
+                f"metadata file was changed after it was registered: it names directories that the table does not have."
+                f" Restore it, or drop the table and register it again. metadata-location={metadata_at}"
+            )
+
     async def reserve(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> None:
         """Reserve the directories of a staged table for the caller, until its commit or the expiry of the reservation.
 
@@ -325,14 +333,6 @@ class LocationClaims:
                     f" location={address}",
                     argument="location",
                 )
-
-
-def untrusted_metadata_file(metadata_at: str) -> AccessDenied:
-    """The error for a metadata file that is not trusted."""
-    return AccessDenied(
-        f"metadata file was changed after it was registered: it names directories that the table does not have."
-        f" Restore it, or drop the table and register it again. metadata-location={metadata_at}"
-    )
 
 
 async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:

@@ -32,7 +32,7 @@ from ..commits.publishing import CREATED, PointerUpdate, Publisher
 from ..entries import Entries, LiveEntry
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import ChosenBy, EntryLocations, LocationClaims
+from ..locations.claims import ChosenBy, LocationClaims
 from ..maintenance.tasks.events import append_events
 from ..maintenance.tasks.queue import TaskSubmissions
 from ..model import Catalog, Entry, EntryKind
@@ -195,9 +195,7 @@ class Copies:
                 raise AlreadyExists("the copy was created concurrently")
 
         found = await self._entries.find(self._f.meta, catalog.name, identifier)
-        place = EntryLocations(
-            catalog, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties
-        )
+        place = found.locations(EntryKind.TABLE, uuid.hex, metadata)
         pointer = PointerUpdate(
             found=found,
             identifier=identifier,

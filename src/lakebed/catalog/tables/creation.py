@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
 
 from lakebed.iceberg.commits import CreateTable, new_table
 from lakebed.iceberg.metadata import TableMetadata, serialize_table
 from lakebed.objects.context import ObjectContext
+from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import CREATED, PointerUpdate, Publisher
-from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
-from ..external.checks import check_internal_catalog
+from ..entries import Entries, LoadedEntry, ResolvedName
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import EntryLocations, LocationClaims, check_locations
@@ -25,17 +23,8 @@ from .files import TableFiles
 
 
 class StagedTable(NamedTuple):
-    """A table before its first commit. Only the reservation of its directories is stored."""
+    """A table before its first commit. When it is staged, only the reservation of its directories is stored."""
 
-    found: ResolvedName
-    identifier: Identifier
-    entry_id: str
-    metadata: TableMetadata
-    document: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
     found: ResolvedName
     identifier: Identifier
     entry_id: str
@@ -50,7 +39,6 @@ class Creation:
     def __init__(
         self,
         object_context: ObjectContext,
-        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -59,7 +47,6 @@ class Creation:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
@@ -70,13 +57,13 @@ class Creation:
 
         Raises what `create` raises.
         """
-        draft = await self._draft(mutation, catalog_name, levels, request)
-        await self._claims.reserve(mutation.caller, draft.identifier, draft.locations)
-        return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
+        staged = await self._draft(mutation.caller, catalog_name, levels, request)
+        await self._claims.reserve(mutation.caller, staged.identifier, staged.locations)
+        return staged
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> LoadedEntry:
         """Create a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
-        draft = await self._draft(mutation, catalog_name, levels, request)
+        draft = await self._draft(mutation.caller, catalog_name, levels, request)
         metadata = draft.metadata
         claim = await self._claims.prepare(mutation.caller, draft.locations)
         address = metadata_address(metadata, None)
@@ -95,20 +82,9 @@ class Creation:
         (entry,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, draft.entry_id))
         return draft.found.loaded(entry, self._cache.keep(entry.version_token, draft.document, metadata))
 
-    async def _draft(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> _Draft:
+    async def _draft(self, caller: Caller, catalog_name: str, levels: Levels, request: CreateTable) -> StagedTable:
         identifier = check_identifier(levels, request.name)
-        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
-        await self._authorizer.check(
-            mutation.caller,
-            lookup.catalog,
-            Action.CREATE_TABLE,
-            namespace=identifier.namespace,
-            name=identifier.name,
-        )
-        check_internal_catalog(lookup.catalog, "create a table")
-        found = lookup.found
-        if found.entry is not None:
-            raise name_taken(found.entry, identifier, EntryKind.TABLE)
+        found = await self._entries.free_name(caller, catalog_name, identifier, EntryKind.TABLE)
         uuid = uuid4()
         location = request.location or default_location(found.catalog, EntryKind.TABLE, uuid.hex)
         locations = EntryLocations(
@@ -116,4 +92,4 @@ class Creation:
         )
         check_locations(locations)
         metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
-        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), locations)
+        return StagedTable(found, identifier, uuid.hex, metadata, serialize_table(metadata), locations)

@@ -20,7 +20,7 @@ from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import ChosenBy, EntryLocations, LocationClaims
+from ..locations.claims import ChosenBy, LocationClaims
 from ..locations.directories import check_location
 from ..model import EntryKind
 from ..validation.commit import CommitValidator
@@ -175,15 +175,13 @@ class TableRegistration:
         """Validate a table's metadata file, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
         entry_id = uuid4().hex if entry is None else entry.id
-        locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
-        )
+        locations = found.locations(EntryKind.TABLE, entry_id, metadata)
         # Before validation, whose errors reveal which files exist in the directories.
         claim = await self._claims.prepare(mutation.caller, locations, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
             before = (await self._entries.metadata(entry)).table
-            was = locations._replace(location=before.location, properties=before.properties)
+            was = found.locations(EntryKind.TABLE, entry_id, before)
             # A file that was changed since is no valid predecessor.
             base = before if await self._claims.trusts(was, entry.metadata_at) else None
         checked = await self._validator.check(base, metadata, adopted=base is None)
@@ -216,10 +214,7 @@ class TableRegistration:
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
         entry_id = uuid4().hex
-        locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
-        )
-        claim = await self._claims.prepare(caller, locations)
+        claim = await self._claims.prepare(caller, found.locations(EntryKind.VIEW, entry_id, metadata))
         pointer = PointerUpdate(
             found=found,
             identifier=identifier,

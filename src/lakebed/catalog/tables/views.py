@@ -10,16 +10,16 @@ from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view,
 from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
 from lakebed.objects.context import ObjectContext
 
-from ..access.authorization import Action, CatalogAuthorizer
+from ..access.authorization import Action
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import COMMITTED, CREATED, PointerUpdate, Publisher
 from ..commits.table_locks import TableLocks
-from ..entries import Entries, LoadedEntry, ResolvedName, name_taken
+from ..entries import Entries, LoadedEntry, ResolvedName
 from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
-from ..locations.claims import EntryLocations, LocationClaims, check_locations, untrusted_metadata_file
+from ..locations.claims import LocationClaims, check_locations
 from ..locations.directories import default_location, stated_paths
 from ..model import EntryKind
 from .files import TableFiles
@@ -33,7 +33,6 @@ class Views:
     def __init__(
         self,
         object_context: ObjectContext,
-        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -42,7 +41,6 @@ class Views:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
@@ -52,19 +50,7 @@ class Views:
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> LoadedEntry:
         """Create a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         identifier = check_identifier(levels, request.name)
-        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
-        await self._authorizer.check(
-            mutation.caller,
-            lookup.catalog,
-            Action.CREATE_TABLE,
-            namespace=identifier.namespace,
-            name=identifier.name,
-            kind=EntryKind.VIEW,
-        )
-        check_internal_catalog(lookup.catalog, "create a view")
-        found = lookup.found
-        if found.entry is not None:
-            raise name_taken(found.entry, identifier, EntryKind.VIEW)
+        found = await self._entries.free_name(mutation.caller, catalog_name, identifier, EntryKind.VIEW)
         uuid = uuid4()
         location = request.location or default_location(found.catalog, EntryKind.VIEW, uuid.hex)
         metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
@@ -101,17 +87,13 @@ class Views:
         )
         check_internal_catalog(known.catalog, "replace a view")
         loaded = await self._entries.with_metadata(known)
-        entry, base = known.entry, parse_view(loaded.metadata.document)
-        locations = EntryLocations(
-            known.catalog, known.namespace, EntryKind.VIEW, entry.id, base.location, base.properties
-        )
-        if not await self._claims.trusts(locations, entry.metadata_at):
-            raise untrusted_metadata_file(entry.metadata_at)
+        found, entry, base = ResolvedName(*known), known.entry, parse_view(loaded.metadata.document)
+        await self._claims.check_trusted(found.locations(EntryKind.VIEW, entry.id, base), entry.metadata_at)
         check_view(requirements, base)
         new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
         if new is base:
             return loaded
-        return await self._publish(mutation, ResolvedName(*known), identifier, base, new, entry.id)
+        return await self._publish(mutation, found, identifier, base, new, entry.id)
 
     async def _publish(
         self,
@@ -122,9 +104,7 @@ class Views:
         metadata: ViewMetadata,
         entry_id: str,
     ) -> LoadedEntry:
-        locations = EntryLocations(
-            found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
-        )
+        locations = found.locations(EntryKind.VIEW, entry_id, metadata)
         check_locations(locations)
         moves = base is None or stated_paths(base) != stated_paths(metadata)
         claim = await self._claims.prepare(mutation.caller, locations) if moves else None
