@@ -281,6 +281,15 @@ class Entries:
             privileges=privileges,
         )
 
+    async def check_unrestricted(
+        self, caller: Caller, found: ResolvedName | LiveEntry | LoadedEntry, reason: str
+    ) -> None:
+        """Return if the caller is not restricted on the table, if there is one. Raises AccessDenied with `reason`."""
+        if found.entry is not None:
+            await self.restrictions.check_unrestricted(
+                caller.principal, found.catalog, found.namespace.levels, found.entry, reason
+            )
+
     async def list(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
     ) -> NamePage:

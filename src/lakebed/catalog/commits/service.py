@@ -221,13 +221,7 @@ class Commits:
         check_internal_catalog(lookup.catalog, "commit to a table")
         found = lookup.found
         if entry is not None and not creates:
-            await self._entries.restrictions.check_unrestricted(
-                caller.principal,
-                lookup.catalog,
-                identifier.namespace,
-                entry,
-                "restricted principals cannot commit to it",
-            )
+            await self._entries.check_unrestricted(caller, found, "restricted principals cannot commit to it")
         if creates and found.entry is not None:
             raise created_concurrently(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):

@@ -48,6 +48,8 @@ DropStep = Callable[[Transaction], Awaitable[None]]
 
 _ATTEMPTS: Final = 5
 _EXPIRED_A_RUN: Final = 100
+_RESTRICTED: Final = "restricted principals cannot drop it"
+"""The files may remain, without the policy."""
 
 
 class PurgePayload(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +119,7 @@ class Dropping:
         )
         if purge:
             check_internal_catalog(found.catalog, f"purge a {kind}")
-        await self._reject_restricted(mutation.caller, found.catalog, identifier, found.entry)
+        await self._entries.check_unrestricted(mutation.caller, found, _RESTRICTED)
         return await self._drop(mutation, catalog_name, identifier, kind, StoredResponse(204), purge=purge)
 
     async def forget(
@@ -153,7 +155,7 @@ class Dropping:
                 mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
             entry, document = found.entry, show(found.entry, found.metadata.document)
-            await self._reject_restricted(mutation.caller, found.catalog, identifier, entry)
+            await self._entries.check_unrestricted(mutation.caller, found, _RESTRICTED)
             try:
                 await self._drop(
                     mutation, catalog_name, identifier, entry.kind, StoredResponse(200, body=document), last_seen=entry
@@ -164,19 +166,6 @@ class Dropping:
             else:
                 return document
         raise AssertionError("unreachable")
-
-    async def _reject_restricted(
-        self, caller: Caller, catalog: Catalog, identifier: Identifier, entry: Entry | None
-    ) -> None:
-        """Raise AccessDenied for a restricted principal: the files may remain, without the policy."""
-        if entry is not None:
-            await self._entries.restrictions.check_unrestricted(
-                caller.principal,
-                catalog,
-                identifier.namespace,
-                entry,
-                "restricted principals cannot drop it",
-            )
 
     async def _drop(
         self,
@@ -213,17 +202,8 @@ class Dropping:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
             else:
                 await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=purge)
-            await append_catalog_event(
-                f.outbox,
-                tx,
-                _kind(entry, "Dropped"),
-                caller,
-                now_ms,
-                catalog_name,
-                identifier.namespace,
-                entry,
-                facts={"purge": "true" if purge else "false", "restorable": "true" if window_ms else "false"},
-            )
+            facts = {"purge": "true" if purge else "false", "restorable": "true" if window_ms else "false"}
+            await self._append_event(tx, "Dropped", caller, now_ms, catalog_name, identifier, entry, facts)
             return entry
 
         return await f.meta.transact(work)
@@ -261,16 +241,7 @@ class Dropping:
                 raise AlreadyExists(f"table or view is not dropped. name={identifier}")
             await tx.run(rows.RESTORE_ENTRY, now_ms, entry.id)
             restored = entry._replace(dropped_ms=None, expires_ms=None, purge=False, updated_ms=now_ms)
-            await append_catalog_event(
-                f.outbox,
-                tx,
-                _kind(entry, "Restored"),
-                caller,
-                now_ms,
-                catalog_name,
-                identifier.namespace,
-                restored,
-            )
+            await self._append_event(tx, "Restored", caller, now_ms, catalog_name, identifier, restored)
             return restored
 
         return await f.meta.transact(work)
@@ -291,7 +262,8 @@ class Dropping:
         )
         if files:
             check_internal_catalog(lookup.catalog, f"purge a {kind}")
-        await self._reject_restricted(caller, lookup.catalog, identifier, lookup.entry)
+        if lookup.entry is not None:
+            await self._entries.check_unrestricted(caller, lookup.found, _RESTRICTED)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -301,9 +273,7 @@ class Dropping:
             if entry is None or entry.dropped_ms is None:
                 raise NoSuchTable(f"no dropped table or view has this name. name={identifier}")
             await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=files or entry.purge)
-            await append_catalog_event(
-                f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, catalog_name, identifier.namespace, entry
-            )
+            await self._append_event(tx, "Expired", caller, now_ms, catalog_name, identifier, entry)
 
         await f.meta.transact(work)
 
@@ -322,16 +292,8 @@ class Dropping:
                 raise no_such_entry(identifier, kind)
             await tx.run(rows.PROTECT_ENTRY, int(protected), entry.id)
             changed = entry._replace(protected=protected)
-            await append_catalog_event(
-                f.outbox,
-                tx,
-                _kind(entry, "Protected" if protected else "Unprotected"),
-                caller,
-                now_ms,
-                catalog_name,
-                identifier.namespace,
-                changed,
-            )
+            change = "Protected" if protected else "Unprotected"
+            await self._append_event(tx, change, caller, now_ms, catalog_name, identifier, changed)
             return changed
 
         return await f.meta.transact(work)
@@ -344,39 +306,27 @@ class Dropping:
         async def work(tx: Transaction) -> int:
             expired = await tx.rows(rows.EXPIRED, now_ms, _EXPIRED_A_RUN)
             for row in expired:
-                entry, path = entry_from(row), str(row[ENTRY_COLUMNS])
-                catalog = rows.catalog_from(row[ENTRY_COLUMNS + 1 :])
+                entry, catalog = entry_from(row), rows.catalog_from(row[ENTRY_COLUMNS + 1 :])
                 system = Caller(root_of(catalog.bucket.owner))
-                identifier = Identifier(levels_of(path), entry.name)
+                identifier = Identifier(levels_of(row[ENTRY_COLUMNS]), entry.name)
                 await self._remove(tx, catalog, identifier, entry, system, now_ms, purge=entry.purge)
-                await append_catalog_event(
-                    f.outbox,
-                    tx,
-                    _kind(entry, "Expired"),
-                    system,
-                    now_ms,
-                    catalog.name,
-                    levels_of(path),
-                    entry,
-                )
+                await self._append_event(tx, "Expired", system, now_ms, catalog.name, identifier, entry)
             return len(expired)
 
         return await f.meta.transact(work)
 
     async def discard(self, known: LiveEntry) -> None:
         """Remove a table of the server with its files, regardless of the undrop window."""
-        f, now_ms = self._f, self._f.clock.now_ms()
-        catalog, levels, entry = known.catalog, known.namespace.levels, known.entry
+        now_ms = self._f.clock.now_ms()
+        catalog, _, entry = known
         system = Caller(root_of(catalog.bucket.owner))
 
         async def work(tx: Transaction) -> None:
-            await self._remove(tx, catalog, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
+            await self._remove(tx, catalog, known.identifier, entry, system, now_ms, purge=True)
             facts = {"purge": "true", "restorable": "false"}
-            await append_catalog_event(
-                f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, catalog.name, levels, entry, facts=facts
-            )
+            await self._append_event(tx, "Dropped", system, now_ms, catalog.name, known.identifier, entry, facts)
 
-        await f.meta.transact(work)
+        await self._f.meta.transact(work)
 
     async def _remove(
         self,
@@ -407,6 +357,18 @@ class Dropping:
         )
         await self._tasks.enqueue(tx, PURGE_KIND, encode_purge(purge_task), dedupe=entry.id)
 
-
-def _kind(entry: Entry, what: str) -> str:
-    return f"{entry.kind.noun}{what}"
+    async def _append_event(
+        self,
+        tx: Transaction,
+        change: str,
+        caller: Caller,
+        now_ms: int,
+        catalog_name: str,
+        identifier: Identifier,
+        entry: Entry,
+        facts: dict[str, str] | None = None,
+    ) -> None:
+        kind, namespace = f"{entry.kind.noun}{change}", identifier.namespace
+        await append_catalog_event(
+            self._f.outbox, tx, kind, caller, now_ms, catalog_name, namespace, entry, facts=facts
+        )

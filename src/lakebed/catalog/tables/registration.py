@@ -261,14 +261,7 @@ class TableRegistration:
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
             raise name_taken(there, identifier, kind)
-        if there is not None:
-            await self._entries.restrictions.check_unrestricted(
-                caller.principal,
-                lookup.catalog,
-                identifier.namespace,
-                there,
-                "restricted principals cannot move its pointer",
-            )
+        await self._entries.check_unrestricted(caller, found, "restricted principals cannot move its pointer")
         return found
 
     async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:

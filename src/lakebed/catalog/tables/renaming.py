@@ -49,13 +49,7 @@ class Renaming:
         )
         check_internal_catalog(found.catalog, f"rename a {kind}")
         # Other policies, or none, apply at the target.
-        await self._entries.restrictions.check_unrestricted(
-            caller.principal,
-            found.catalog,
-            source.namespace,
-            found.entry,
-            "restricted principals cannot rename it",
-        )
+        await self._entries.check_unrestricted(caller, found, "restricted principals cannot rename it")
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
