@@ -6,6 +6,7 @@ delete files, statistics, old metadata and files of failed writers included.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -57,15 +58,13 @@ class PurgeWorker:
 
     async def _run(self, claim: TaskLease) -> None:
         try:
-            try:
-                await self._purge(claim)
-            except Fenced:
-                raise
-            except LakebedError as error:
-                await self._tasks.fail(claim, str(error))
+            await self._purge(claim)
         except Fenced:
             # The lease expired and another worker has the task: it removes the rest.
             return
+        except LakebedError as error:
+            with suppress(Fenced):
+                await self._tasks.fail(claim, str(error))
 
     async def _purge(self, claim: TaskLease) -> None:
         purge = decode_purge(claim.task.payload)

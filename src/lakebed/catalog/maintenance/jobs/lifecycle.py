@@ -42,6 +42,7 @@ __all__ = [
     "recommended_for_table",
     "record_heartbeat",
     "scheduler_status",
+    "settled",
     "start",
     "succeed",
 ]
@@ -139,10 +140,8 @@ def backoff_seconds(config: MaintenanceConfig, attempt: int) -> int | None:
 
 def queue(job: MaintenanceJob, scheduler_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """A new job that waits for a worker."""
-    return _settled(
-        msgspec.structs.replace(
-            job, status=JobStatus.QUEUED, scheduler_id=scheduler_id, scheduler_lease_id=lease_id, scheduled_ms=now_ms
-        )
+    return settled(
+        job, status=JobStatus.QUEUED, scheduler_id=scheduler_id, scheduler_lease_id=lease_id, scheduled_ms=now_ms
     )
 
 
@@ -171,22 +170,20 @@ def new_job(
 
 def start(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """A new or queued job that a worker starts."""
-    return _settled(
-        msgspec.structs.replace(
-            job,
-            status=JobStatus.RUNNING,
-            worker_id=worker_id,
-            lease_id=lease_id,
-            attempt=job.attempt + 1,
-            heartbeat_ms=now_ms,
-            started_ms=now_ms,
-        )
+    return settled(
+        job,
+        status=JobStatus.RUNNING,
+        worker_id=worker_id,
+        lease_id=lease_id,
+        attempt=job.attempt + 1,
+        heartbeat_ms=now_ms,
+        started_ms=now_ms,
     )
 
 
 def control(job: MaintenanceJob, status: JobStatus, now_ms: int) -> MaintenanceJob:
     """A new job that does not run because maintenance is disabled or paused."""
-    return _settled(msgspec.structs.replace(job, status=status, finished_ms=now_ms))
+    return settled(job, status=status, finished_ms=now_ms)
 
 
 def record_heartbeat(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
@@ -198,24 +195,18 @@ def record_heartbeat(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms:
 
 def succeed(job: MaintenanceJob, counts: FileCounts, now_ms: int) -> MaintenanceJob:
     """The job after its success."""
-    return _settled(
-        msgspec.structs.replace(
-            job, status=JobStatus.SUCCESSFUL, counts=counts, heartbeat_ms=now_ms, finished_ms=now_ms
-        )
-    )
+    return settled(job, status=JobStatus.SUCCESSFUL, counts=counts, heartbeat_ms=now_ms, finished_ms=now_ms)
 
 
 def fail(job: MaintenanceJob, reason: str, now_ms: int, *, retry: bool = True) -> MaintenanceJob:
     """The job after a failure, with the time of the next attempt, if any."""
     pause = backoff_seconds(job.config, job.attempt) if retry and job.max_attempts else None
-    return _settled(
-        msgspec.structs.replace(
-            job,
-            status=JobStatus.FAILED,
-            failure_reason=reason,
-            finished_ms=now_ms,
-            next_retry_ms=None if pause is None else now_ms + pause * 1000,
-        )
+    return settled(
+        job,
+        status=JobStatus.FAILED,
+        failure_reason=reason,
+        finished_ms=now_ms,
+        next_retry_ms=None if pause is None else now_ms + pause * 1000,
     )
 
 
@@ -296,5 +287,7 @@ def _is_deferred(job: MaintenanceJob, now_ms: int) -> bool:
     return job.status is JobStatus.FAILED and job.next_retry_ms is not None and job.next_retry_ms > now_ms
 
 
-def _settled(job: MaintenanceJob) -> MaintenanceJob:
+def settled(job: MaintenanceJob, **changes: object) -> MaintenanceJob:
+    """The job after changes, with the actions that are recommended then."""
+    job = msgspec.structs.replace(job, **changes)
     return msgspec.structs.replace(job, actions=recommended_for_job(job))

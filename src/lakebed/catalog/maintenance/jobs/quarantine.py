@@ -26,7 +26,7 @@ from lakebed.objects.publishing import NewGarbage, add_marker, current_of, make_
 from ..reachability.files import ObjectKind
 from . import rows
 from .job_store import JobStore
-from .lifecycle import recommended_for_job
+from .lifecycle import settled
 from .model import Actor, AuditStep, JobRecord, MaintenanceJob
 from .reports import record_step
 
@@ -220,8 +220,7 @@ class Quarantine:
                 deleted_metadata_files=counts.deleted_metadata_files + metadata,
                 deleted_objects=counts.deleted_objects + len(files) - metadata,
             )
-        job = msgspec.structs.replace(record.job, counts=counts)
-        job = msgspec.structs.replace(job, actions=recommended_for_job(job))
+        job = settled(record.job, counts=counts)
         changed = (
             record_step(record, job, now_ms, Actor.SCHEDULER, AuditStep.QUARANTINE_PURGED, reason)
             if reason

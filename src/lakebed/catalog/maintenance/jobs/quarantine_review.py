@@ -14,7 +14,7 @@ from lakebed.objects.model import Caller
 
 from ..reachability.files import MAX_LISTED
 from .job_store import JobStore, StoredJob
-from .lifecycle import recommended_for_job
+from .lifecycle import settled
 from .model import Actor, AuditStep, JobStatus
 from .quarantine import Quarantine, QuarantinedFile, ReleaseOutcome
 from .reports import record_step
@@ -90,10 +90,8 @@ class QuarantineReview:
         async def work(tx: Transaction) -> StoredJob:
             now_ms = self._f.clock.now_ms()
             stored = await self._jobs.find(tx, entry_id, before.job.id)
-            job = stored.job
-            if action is not QuarantineAction.RELEASE:
-                job = msgspec.structs.replace(job, next_retry_ms=None)
-            job = msgspec.structs.replace(job, actions=recommended_for_job(job))
+            changes = {} if action is QuarantineAction.RELEASE else {"next_retry_ms": None}
+            job = settled(stored.job, **changes)
             # One audit step for all files, although the counts change with each.
             before_review = msgspec.structs.replace(stored.record, job=before.job)
             record = record_step(before_review, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)

@@ -9,8 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.catalog import rows as catalog_rows
-from lakebed.catalog.entries import LiveEntry
-from lakebed.catalog.rows import CATALOG_COLUMNS, NAMESPACE_COLUMNS, entry_from
+from lakebed.catalog.entries import LiveEntry, live_entry_from
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
@@ -50,7 +49,6 @@ _TIMELINE: Final = 10
 _ATTEMPTS: Final = 3
 _NO_FINDINGS: Final = Findings()
 _STALE: Final = "the table or its configuration changed since the job was planned"
-_ENTRY_AT: Final = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
 
 class QuarantineSummary(NamedTuple):
@@ -266,4 +264,4 @@ class _Started(NamedTuple):
 
 async def _version(reader: Reader, entry_id: str) -> str | None:
     row = await reader.row(catalog_rows.ENTRY_BY_ID, entry_id)
-    return None if row is None else entry_from(row, _ENTRY_AT).version_token
+    return None if row is None else live_entry_from(row).entry.version_token

@@ -35,6 +35,7 @@ __all__ = [
     "decide_object",
     "graph_report",
     "history_of",
+    "report_file",
     "split_metadata_files",
 ]
 
@@ -135,7 +136,7 @@ def decide_metadata_file(
         state, reasons = ObjectState.RETAINED, (Reason.PROTECTED_SNAPSHOT_REF,)
     else:
         state, reasons = _candidate(is_young=_is_young(file, history, watermark_ms), collects=history.collects)
-    return _reported(file, ObjectKind.METADATA_FILE, state, reasons)
+    return report_file(file, ObjectKind.METADATA_FILE, state, reasons)
 
 
 def decide_object(
@@ -143,9 +144,9 @@ def decide_object(
 ) -> ObjectReport:
     """Decide on any other file; `referred_as` is the kind under which a snapshot refers to it."""
     if referred_as is not None:
-        return _reported(file, referred_as, ObjectState.RETAINED, (Reason(referred_as),))
+        return report_file(file, referred_as, ObjectState.RETAINED, (Reason(referred_as),))
     state, reasons = _candidate(is_young=file.modified_ms > watermark_ms, collects=is_complete)
-    return _reported(file, kind, state, reasons)
+    return report_file(file, kind, state, reasons)
 
 
 def graph_report(
@@ -230,7 +231,8 @@ def _age(file: StoredFile) -> tuple[int, int, str]:
     return -1 if number is None else int(number[1]), file.modified_ms, file.location
 
 
-def _reported(file: StoredFile, kind: ObjectKind, state: ObjectState, reasons: tuple[Reason, ...]) -> ObjectReport:
+def report_file(file: StoredFile, kind: ObjectKind, state: ObjectState, reasons: tuple[Reason, ...]) -> ObjectReport:
+    """An existing file and the decision on it."""
     return ObjectReport(
         location=file.location, kind=kind, state=state, reasons=reasons, size=file.size, modified_ms=file.modified_ms
     )

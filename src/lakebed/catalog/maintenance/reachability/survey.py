@@ -28,6 +28,7 @@ from .removal_plan import (
     decide_object,
     graph_report,
     history_of,
+    report_file,
     split_metadata_files,
 )
 from .walking import (
@@ -221,7 +222,8 @@ def _assembled(
     objects: list[ObjectReport] = []
     for kind, file in listed:
         if file.location in retained:
-            stays.append(_kept(file, retained[file.location]))
+            reasons = retained[file.location]
+            stays.append(report_file(file, ObjectKind.METADATA_FILE, ObjectState.RETAINED, reasons))
         elif kind is not ObjectKind.METADATA_FILE or file.location in referred:
             report = decide_object(
                 file, kind, referred.get(file.location), is_complete=not problems, watermark_ms=watermark_ms
@@ -244,17 +246,6 @@ def _assembled(
         unrecognized=unrecognized,
         is_partial=is_partial,
         has_young_roots=has_young_roots,
-    )
-
-
-def _kept(file: StoredFile, reasons: tuple[Reason, ...]) -> ObjectReport:
-    return ObjectReport(
-        location=file.location,
-        kind=ObjectKind.METADATA_FILE,
-        state=ObjectState.RETAINED,
-        reasons=reasons,
-        size=file.size,
-        modified_ms=file.modified_ms,
     )
 
 
