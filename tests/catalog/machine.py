@@ -284,7 +284,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 metadata = await catalog.metadata(identifier)
                 assert dict(metadata.properties).items() >= model.properties.items()
                 assert len(metadata.metadata_log) == model.generation - 1
-        waiting = (await catalog.dropping.dropped(ROOT, "lake", after="", limit=100)).dropped
+        waiting = (await catalog.dropping.dropped(ROOT, "lake", after="", limit=100)).items
         assert {one.entry.id for one in waiting} == {one.id for one in self.tables.values() if not one.is_live}
         claimed = await catalog.claimed()
         for model in self.tables.values():

@@ -325,7 +325,7 @@ async def test_restore_and_purge_require_privileges_of_the_entry_kind(light_cata
     with pytest.raises(AccessDenied):
         await dropping.dropped(holding((lake, P.TABLE_LIST)), LAKE, after="", limit=9)
     both = holding((lake, P.TABLE_LIST), (lake, P.VIEW_LIST))
-    assert len((await dropping.dropped(both, LAKE, after="", limit=9)).dropped) == 2
+    assert len((await dropping.dropped(both, LAKE, after="", limit=9)).items) == 2
     with pytest.raises(AccessDenied):
         await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=True)
     await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=False)
@@ -444,7 +444,7 @@ async def test_namespace_listing_contains_granted_namespaces(catalog: CatalogHar
 
     async def children(caller: Caller, *parent: str, after: str = "", limit: int = 9) -> list[str]:
         page = await catalog.namespaces.list(caller, LAKE, parent, after=after, limit=limit)
-        return [".".join(one.levels) for one in page.namespaces]
+        return [".".join(one.levels) for one in page.items]
 
     held = [
         (await key_of(catalog, *levels), P.NAMESPACE_LIST)

@@ -111,7 +111,7 @@ async def test_namespace_listing_follows_decisions(light_catalog: CatalogHarness
         await light_catalog.namespace("ns", child)
     catalog = with_authorizer(light_catalog, FakeDecisionPoint(showing(lambda child: child != "b")))
     page = await catalog.namespaces.list(ANN, "lake", ["ns"], after="", limit=2)
-    assert ([one.levels[-1] for one in page.namespaces], page.truncated) == (["a", "c"], False)
+    assert ([one.levels[-1] for one in page.items], page.truncated) == (["a", "c"], False)
 
 
 async def test_missing_decision_denies_reads_and_changes(light_catalog: CatalogHarness) -> None:

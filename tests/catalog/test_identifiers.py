@@ -137,7 +137,7 @@ async def test_names_are_listed_in_byte_order(catalog: CatalogHarness, chosen: l
         page = await catalog.namespaces.list(
             ROOT, "lake", [parent], after=path_of((parent, listed[-1])) if listed else "", limit=step
         )
-        listed += [one.levels[-1] for one in page.namespaces]
+        listed += [one.levels[-1] for one in page.items]
         if not page.truncated:
             break
     assert listed == in_order

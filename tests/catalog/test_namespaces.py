@@ -28,7 +28,7 @@ AS_ROOT = Mutation(ROOT)
 async def paths(catalog: CatalogHarness, *parent: str) -> list[tuple[str, ...]]:
     page = await catalog.namespaces.list(ROOT, "lake", parent, after="", limit=1000)
     assert not page.truncated
-    return [one.levels for one in page.namespaces]
+    return [one.levels for one in page.items]
 
 
 # -- created ---------------------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ async def test_listing_returns_direct_children_in_pages(catalog: CatalogHarness)
         page = await catalog.namespaces.list(
             ROOT, "lake", ["top"], after=path_of(listed[-1]) if listed else "", limit=2
         )
-        listed += [one.levels for one in page.namespaces]
-        sizes.append(len(page.namespaces))
+        listed += [one.levels for one in page.items]
+        sizes.append(len(page.items))
         truncated = page.truncated
     assert listed == [("top", one) for one in ("a", "a-b", "ab", "b", "c")]
     assert sizes == [2, 2, 1]
@@ -123,7 +123,7 @@ async def test_listing_returns_direct_children_in_pages(catalog: CatalogHarness)
 async def test_exactly_full_page_is_the_last(catalog: CatalogHarness) -> None:
     await catalog.namespace("other")
     page = await catalog.namespaces.list(ROOT, "lake", [], after="", limit=2)
-    assert (len(page.namespaces), page.truncated) == (2, False)
+    assert (len(page.items), page.truncated) == (2, False)
 
 
 async def test_listing_requires_an_existing_parent(catalog: CatalogHarness) -> None:

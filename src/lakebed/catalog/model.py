@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,6 +24,22 @@ def pack_directories(directories: Iterable[str]) -> bytes | None:
     """Directories as stored in their column."""
     packed = tuple(directories)
     return msgspec.msgpack.encode(packed) if packed else None
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a listing."""
+
+    items: list[T]
+    truncated: bool
+
+    @classmethod
+    def of(cls, found: Sequence[T], limit: int) -> Page[T]:
+        """The first `limit` of the items found, which are one more if the page is truncated."""
+        return cls(list(found[:limit]), len(found) > limit)
 
 
 class EntryKind(StrEnum):

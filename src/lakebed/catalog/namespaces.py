@@ -6,7 +6,6 @@ Missing parents are created with their children: clients that know only one leve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -24,16 +23,8 @@ from .catalogs.service import CatalogService
 from .events import append_catalog_event
 from .idempotency import IdempotencyKeys, Mutation, StoredResponse
 from .identifiers import Levels, check_namespace, display, path_of
-from .model import Catalog, Namespace, pack_properties
+from .model import Catalog, Namespace, Page, pack_properties
 from .rows import namespace_from
-
-
-@dataclass(frozen=True, slots=True)
-class NamespacePage:
-    """One page of namespaces."""
-
-    namespaces: list[Namespace]
-    truncated: bool
 
 
 class Namespaces:
@@ -124,7 +115,7 @@ class Namespaces:
 
     async def list(
         self, caller: Caller, catalog_name: str, parent: Sequence[str], *, after: str, limit: int
-    ) -> NamespacePage:
+    ) -> Page[Namespace]:
         """The direct children of `parent`, or of the catalog itself, by name. Raises NoSuchNamespace, AccessDenied.
 
         Callers that may not list the parent get the namespaces granted to them.
@@ -138,7 +129,7 @@ class Namespaces:
             if held is None:
                 raise
             some = await self._visible(caller, catalog, parent_name, [one for one in held if one.path > after])
-            return NamespacePage([*some[:limit]], len(some) > limit)
+            return Page.of(some, limit)
         if parent_name:
             await self.find(self._f.meta, catalog, parent_name)
         visible: list[Namespace] = []
@@ -148,7 +139,7 @@ class Namespaces:
             visible += await self._visible(caller, catalog, parent_name, children)
             # As for tables: a second query is needed only if some namespaces are not visible to the caller.
             if len(visible) > limit or len(children) <= limit:
-                return NamespacePage(visible[:limit], len(visible) > limit)
+                return Page.of(visible, limit)
             after = children[-1].path
 
     async def _visible(

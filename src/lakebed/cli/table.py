@@ -85,7 +85,7 @@ async def _list_dropped(tables: TableAdministration, arguments: argparse.Namespa
     after, truncated = "", True
     while truncated:
         page = await tables.dropping.dropped(tables.root, arguments.bucket, after=after, limit=_PAGE)
-        for one in page.dropped:
+        for one in page.items:
             entry = one.entry
             rows.append(
                 (

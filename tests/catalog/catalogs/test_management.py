@@ -70,7 +70,7 @@ async def test_catalogs_in_one_bucket_are_isolated(catalog: CatalogHarness) -> N
     first = await table_of(catalog, "one")
     assert first.startswith("s3://sea/one/tables/")
     listed = await catalog.namespaces.list(ROOT, "two", (), after="", limit=9)
-    assert listed.namespaces == []
+    assert listed.items == []
     second = await table_of(catalog, "two")
     assert second.startswith("s3://sea/two/tables/")
     for warehouse, location in (("one", first), ("two", second)):

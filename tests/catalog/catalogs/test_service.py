@@ -96,7 +96,7 @@ async def test_table_buckets_are_listed_by_name_and_page(catalog: CatalogHarness
     truncated = True
     while truncated:
         page = await catalog.catalogs.list(ROOT, after=names[-1] if names else "", limit=2)
-        names += [warehouse.name for warehouse in page.catalogs]
+        names += [warehouse.name for warehouse in page.items]
         truncated = page.truncated
         pages += 1
     assert (names, pages) == (["lake", "pond", "river", "sea"], 2)
@@ -104,7 +104,7 @@ async def test_table_buckets_are_listed_by_name_and_page(catalog: CatalogHarness
 
 async def test_table_buckets_of_other_accounts_are_not_listed(catalog: CatalogHarness) -> None:
     stranger = user("carol", user_with("s3tables:*").principal.policies[0], account="999999999999")
-    assert (await catalog.catalogs.list(stranger, after="", limit=10)).catalogs == []
+    assert (await catalog.catalogs.list(stranger, after="", limit=10)).items == []
 
 
 async def test_properties_are_set_and_removed(catalog: CatalogHarness) -> None:
@@ -265,4 +265,4 @@ async def test_deleting_a_bucket_deletes_its_catalog(catalog: CatalogHarness) ->
     with pytest.raises(NoSuchCatalog):
         await catalog.entries.find(catalog.store.meta, "lake", name())
     await catalog.catalogs.enable(ROOT, "lake")
-    assert (await catalog.namespaces.list(ROOT, "lake", [], after="", limit=9)).namespaces == []
+    assert (await catalog.namespaces.list(ROOT, "lake", [], after="", limit=9)).items == []

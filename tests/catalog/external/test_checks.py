@@ -103,7 +103,7 @@ async def test_operations_on_the_catalog_itself_are_served(catalog: CatalogHarne
     assert (await catalog.catalogs.get(ROOT, "lake")).is_federated
     assert (await catalog.catalogs.enter(ROOT, "lake")).is_federated
     listed = await catalog.catalogs.list(ROOT, after="", limit=10)
-    assert [one.is_federated for one in listed.catalogs] == [True]
+    assert [one.is_federated for one in listed.items] == [True]
 
 
 async def test_other_catalogs_stay_internal(catalog: CatalogHarness) -> None:
@@ -111,7 +111,7 @@ async def test_other_catalogs_stay_internal(catalog: CatalogHarness) -> None:
     await connect(catalog, "pond")
     assert not (await catalog.catalogs.find(catalog.store.meta, "lake")).is_federated
     page = await catalog.namespaces.list(ROOT, "lake", (), after="", limit=10)
-    assert [one.path for one in page.namespaces] == ["ns"]
+    assert [one.path for one in page.items] == ["ns"]
 
 
 async def test_checks_and_restrictions_cost_no_statement(

@@ -75,7 +75,7 @@ class Sender:
     async def names(self) -> list[tuple[str, ...]]:
         """The top-level namespaces."""
         page = await self.catalog.namespaces.list(ROOT, "mirror", (), after="", limit=10)
-        return [one.levels for one in page.namespaces]
+        return [one.levels for one in page.items]
 
 
 async def open_sender(catalog: CatalogHarness) -> Sender:

@@ -130,7 +130,7 @@ class PolicyHarness:
     async def targets(self, name: str = "p") -> list[str]:
         """The targets of a policy."""
         page = await self.attachments.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
-        return [str(target.target) for target in page.targets]
+        return [str(target.target) for target in page.items]
 
     async def events(self, after: int) -> list[tuple[str, CatalogEvent]]:
         """The policy events after an event."""

@@ -261,8 +261,8 @@ async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) 
     truncated, after = True, ""
     while truncated:
         page = await policing.attachments.targets(ROOT, "lake", ["ns"], "p", after=after, limit=3)
-        seen += [str(target.target) for target in page.targets]
-        truncated, after = page.truncated, page.targets[-1].key
+        seen += [str(target.target) for target in page.items]
+        truncated, after = page.truncated, page.items[-1].key
     assert sorted(seen) == ["catalog", "namespace ns", "table ns.t", "view ns.v"]
 
 

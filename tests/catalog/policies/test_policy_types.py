@@ -79,7 +79,7 @@ async def test_user_defined_and_system_types_are_listed_in_pages(catalog: Catalo
     truncated, after = True, ""
     while truncated:
         page = await policing.types.list(ROOT, "lake", after=after, limit=2)
-        names = [one.name for one in page.types]
+        names = [one.name for one in page.items]
         assert len(names) <= 2
         seen, truncated, after = seen + names, page.truncated, names[-1]
     assert seen == ["alpha", *SYSTEM_TYPES, "systematic", "zeta"]

@@ -20,7 +20,7 @@ def versions_of(policing: PolicyHarness) -> PolicyVersions:
 
 
 async def listed(policing: PolicyHarness, **more: int) -> list[PolicyVersion]:
-    return (await versions_of(policing).list(ROOT, "lake", ["ns"], "p", **more)).versions
+    return (await versions_of(policing).list(ROOT, "lake", ["ns"], "p", **more)).items
 
 
 async def test_every_version_is_stored_with_its_author(catalog: CatalogHarness) -> None:
@@ -49,10 +49,10 @@ async def test_version_pages_are_stable_under_updates(catalog: CatalogHarness) -
     for version in range(4):
         await policing.update(content=OFF if version % 2 == 0 else ON, version=version)
     page = await versions_of(policing).list(ROOT, "lake", ["ns"], "p", limit=2)
-    assert ([one.version for one in page.versions], page.truncated) == ([4, 3], True)
+    assert ([one.version for one in page.items], page.truncated) == ([4, 3], True)
     await policing.update(content=OFF, version=4)
     page = await versions_of(policing).list(ROOT, "lake", ["ns"], "p", before=3, limit=3)
-    assert ([one.version for one in page.versions], page.truncated) == ([2, 1, 0], False)
+    assert ([one.version for one in page.items], page.truncated) == ([2, 1, 0], False)
 
 
 async def test_unchanged_or_failed_update_stores_no_version(light_catalog: CatalogHarness) -> None:
@@ -97,6 +97,6 @@ async def test_versions_require_permission_to_read_the_policy(light_catalog: Cat
         with pytest.raises(AccessDenied):
             await versions.get(caller, "lake", ["ns"], "p", 0)
     reader = user_with(Action.READ_POLICY)
-    assert len((await versions.list(reader, "lake", ["ns"], "p")).versions) == 1
+    assert len((await versions.list(reader, "lake", ["ns"], "p")).items) == 1
     with pytest.raises(NoSuchPolicy):
         await versions.list(reader, "lake", ["ns"], "none")

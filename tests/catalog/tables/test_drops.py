@@ -39,7 +39,7 @@ WINDOW = 60
 
 async def dropped_names(catalog: CatalogHarness) -> list[str]:
     page = await catalog.dropping.dropped(ROOT, "lake", after="", limit=100)
-    return sorted(one.entry.name for one in page.dropped)
+    return sorted(one.entry.name for one in page.items)
 
 
 async def purges_to_come(catalog: CatalogHarness) -> int:
@@ -115,7 +115,7 @@ async def test_restorable_table_keeps_its_name(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t")
     now_ms = catalog.store.clock.now_ms()
     await catalog.drop(purge=True)
-    [waiting] = (await catalog.dropping.dropped(ROOT, "lake", after="", limit=9)).dropped
+    [waiting] = (await catalog.dropping.dropped(ROOT, "lake", after="", limit=9)).items
     assert waiting.namespace == ("ns",)
     assert waiting.entry == made.entry._replace(dropped_ms=now_ms, expires_ms=now_ms + WINDOW * 1000, purge=True)
     assert await purges_to_come(catalog) == 0
@@ -283,7 +283,7 @@ async def test_dropped_entries_are_listed_in_pages_by_id(catalog: CatalogHarness
     truncated = True
     while truncated:
         page = await catalog.dropping.dropped(ROOT, "lake", after=listed[-1] if listed else "", limit=2)
-        listed += [one.entry.id for one in page.dropped]
+        listed += [one.entry.id for one in page.items]
         truncated = page.truncated
     assert listed == sorted(made)
 

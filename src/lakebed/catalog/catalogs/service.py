@@ -26,7 +26,7 @@ from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..events import append_catalog_event
 from ..external.checks import reject_federated
-from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
+from ..model import Catalog, CatalogKind, Page, Properties, pack_directories, pack_properties
 from ..rows import catalog_from
 from .base_locations import CatalogLocations, claim_locations
 from .properties import changed_properties, check_properties
@@ -44,14 +44,6 @@ ALLOWED: Final = "allowed"
 REFUSED: Final = "refused"
 
 MAX_UNDROP_SECONDS: Final = 365 * 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogPage:
-    """One page of catalogs."""
-
-    catalogs: list[Catalog]
-    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +143,7 @@ class CatalogService:
         )
         return catalog
 
-    async def list(self, caller: Caller, *, after: str, limit: int) -> CatalogPage:
+    async def list(self, caller: Caller, *, after: str, limit: int) -> Page[Catalog]:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
         await self._f.authorize_resource(
@@ -163,7 +155,7 @@ class CatalogService:
             privileges=(Privilege.CATALOG_LIST,),
         )
         found = await self._f.meta.rows(rows.CATALOGS_AFTER, account, after, limit + 1)
-        return CatalogPage([catalog_from(row) for row in found[:limit]], len(found) > limit)
+        return Page.of([catalog_from(row) for row in found], limit)
 
     async def set_properties(
         self, caller: Caller, name: str, *, updates: Mapping[str, str], removals: Sequence[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttachable
 from lakebed.governance.policies import AttachmentTarget, EffectivePolicy, Policy, PolicyType, check_policy_name, rows
@@ -17,22 +16,14 @@ from ..catalogs.properties import check_properties
 from ..catalogs.service import CatalogService
 from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Levels, check_namespace
-from ..model import Catalog
+from ..model import Catalog, Page
 from .applicable import applicable_to
 from .policies import PolicyManagement
 from .policy_events import append_attachment_event
 from .policy_types import PolicyTypes
 from .targets import CATALOG, PolicyTargets, ResolvedTarget, TargetName, read_action
 
-__all__ = ["CATALOG", "PolicyAttachments", "TargetName", "TargetPage"]
-
-
-@dataclass(frozen=True, slots=True)
-class TargetPage:
-    """One page of the targets of a policy."""
-
-    targets: list[PolicyMapping]
-    truncated: bool
+__all__ = ["CATALOG", "PolicyAttachments", "TargetName"]
 
 
 class PolicyAttachments:
@@ -141,11 +132,11 @@ class PolicyAttachments:
 
     async def targets(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, *, after: str, limit: int
-    ) -> TargetPage:
+    ) -> Page[PolicyMapping]:
         """The targets of a policy, including dropped tables that can be restored. Raises NoSuchPolicy."""
         policy = await self._policies.get(caller, catalog_name, levels, name)
         found = await self._f.meta.rows(rows.TARGETS_OF, policy.id, after, limit + 1)
-        return TargetPage([rows.mapping_from(row) for row in found[:limit]], len(found) > limit)
+        return Page.of([rows.mapping_from(row) for row in found], limit)
 
     async def applicable(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, rows
@@ -15,17 +14,9 @@ from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.service import CatalogService
 from ..events import append_catalog_event
 from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
-from ..model import Catalog
+from ..model import Catalog, Page
 
-__all__ = ["PolicyTypePage", "PolicyTypes"]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyTypePage:
-    """One page of types."""
-
-    types: list[PolicyType]
-    truncated: bool
+__all__ = ["PolicyTypes"]
 
 
 class PolicyTypes:
@@ -89,14 +80,14 @@ class PolicyTypes:
         await self._authorizer.check(caller, catalog, Action.LIST_POLICIES)
         return await self.find(self._f.meta, catalog, name)
 
-    async def list(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> PolicyTypePage:
+    async def list(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> Page[PolicyType]:
         """All types by name, including system types."""
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(caller, catalog, Action.LIST_POLICIES)
         found = await self._f.meta.rows(rows.TYPES_AFTER, catalog.id, after, limit + 1)
         types = [*map(rows.type_from, found), *(one for one in SYSTEM_TYPES.values() if one.name > after)]
         types.sort(key=lambda one: one.name)
-        return PolicyTypePage(types[:limit], len(types) > limit)
+        return Page.of(types, limit)
 
     async def drop(self, mutation: Mutation, catalog_name: str, name: str) -> None:
         """Remove a type that has no policies. Raises NoSuchPolicyType, PolicyInUse."""

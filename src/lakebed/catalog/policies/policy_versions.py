@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lakebed.core.errors import NoSuchPolicy
@@ -11,20 +11,13 @@ from lakebed.governance.policies import Policy, PolicyVersion, rows
 from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
 
+from ..model import Page
 from .policies import PolicyManagement
 
-__all__ = ["PolicyVersions", "VersionPage"]
+__all__ = ["PolicyVersions"]
 
 LATEST: Final = (1 << 63) - 1
 """Above every version: the versions before it are all."""
-
-
-@dataclass(frozen=True, slots=True)
-class VersionPage:
-    """Some versions of a policy, the latest first."""
-
-    versions: list[PolicyVersion]
-    truncated: bool
 
 
 class PolicyVersions:
@@ -43,11 +36,11 @@ class PolicyVersions:
         *,
         before: int = LATEST,
         limit: int = 100,
-    ) -> VersionPage:
+    ) -> Page[PolicyVersion]:
         """The versions of a policy below one, the latest first. Raises NoSuchPolicy."""
         policy = await self._policies.get(caller, catalog_name, levels, name)
         found = await self._reader.rows(rows.VERSIONS_BEFORE, policy.id, before, limit + 1)
-        return VersionPage([rows.version_from(row) for row in found[:limit]], len(found) > limit)
+        return Page.of([rows.version_from(row) for row in found], limit)
 
     async def get(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, version: int

@@ -31,7 +31,7 @@ from ..external.checks import check_internal_catalog
 from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, levels_of
 from ..locations.claims import retain
-from ..model import Catalog, Entry, EntryKind
+from ..model import Catalog, Entry, EntryKind, Page
 from ..rows import ENTRY_COLUMNS, entry_from
 
 PURGE_KIND: Final = "purge-table"
@@ -76,14 +76,6 @@ class DroppedEntry:
 
     namespace: Levels
     entry: Entry
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedPage:
-    """One page of dropped entries."""
-
-    dropped: list[DroppedEntry]
-    truncated: bool
 
 
 class Dropping:
@@ -208,15 +200,14 @@ class Dropping:
 
         return await f.meta.transact(work)
 
-    async def dropped(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> DroppedPage:
+    async def dropped(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> Page[DroppedEntry]:
         """Dropped entries that can be restored, by id."""
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(
             caller, catalog, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
         )
         found = await self._f.meta.rows(rows.DROPPED_IN, catalog.id, after, limit + 1)
-        dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
-        return DroppedPage(dropped, len(found) > limit)
+        return Page.of([DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found], limit)
 
     async def restore(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> Entry:
         """Restore a dropped entry. Raises NoSuchTable if none of that name was dropped, AlreadyExists if it is live."""

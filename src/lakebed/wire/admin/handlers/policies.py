@@ -31,8 +31,8 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
     )
-    targets = [mapping_document(one) for one in found.targets]
-    return page.response({"targets": targets}, found.targets[-1].key if found.truncated else None)
+    targets = [mapping_document(one) for one in found.items]
+    return page.response({"targets": targets}, found.items[-1].key if found.truncated else None)
 
 
 async def get_effect(services: AdminServices, request: JsonRequest) -> Response:

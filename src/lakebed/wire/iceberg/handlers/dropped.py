@@ -47,8 +47,8 @@ async def list_dropped(services: IcebergServices, request: JsonRequest) -> Respo
     """List the dropped tables and views of a catalog that can be restored."""
     page = read_page(request.http, f"dropped {request.catalog}")
     found = await services.dropping.dropped(request.caller, request.catalog, after=page.after, limit=page.limit)
-    last = found.dropped[-1].entry.id if found.truncated else None
-    return page_response(page, {"dropped": [_dropped_document(one) for one in found.dropped]}, last)
+    last = found.items[-1].entry.id if found.truncated else None
+    return page_response(page, {"dropped": [_dropped_document(one) for one in found.items]}, last)
 
 
 async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:

@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.catalog.identifiers import Levels
 from lakebed.catalog.locations.directories import namespace_location
-from lakebed.catalog.namespaces import NamespacePage
+from lakebed.catalog.model import Namespace, Page
 from lakebed.core.errors import NoSuchNamespace
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.wire.http.message import Response
@@ -40,7 +40,7 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
     page = read_page(request.http, f"namespaces {request.catalog} {parent}")
     levels = split_namespace(parent) if parent else ()
 
-    async def children(levels: Levels) -> NamespacePage:
+    async def children(levels: Levels) -> Page[Namespace]:
         return await services.namespaces.list(
             request.caller, request.catalog, levels, after=page.after, limit=page.limit
         )
@@ -53,8 +53,8 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
         if decoded == parent:
             raise
         found = await children(split_namespace(decoded))
-    last = found.namespaces[-1].path if found.truncated else None
-    return page_response(page, {"namespaces": [namespace.levels for namespace in found.namespaces]}, last)
+    last = found.items[-1].path if found.truncated else None
+    return page_response(page, {"namespaces": [namespace.levels for namespace in found.items]}, last)
 
 
 async def create_namespace(services: IcebergServices, request: JsonRequest) -> Response:

@@ -40,8 +40,8 @@ async def list_table_buckets(services: IcebergServices, request: JsonRequest) ->
     """List the table buckets that the caller can see."""
     page = read_page(request.http, "table-buckets")
     found = await services.catalogs.list(request.caller, after=page.after, limit=page.limit)
-    buckets = [_bucket_document(services, catalog) for catalog in found.catalogs]
-    return page_response(page, {"table-buckets": buckets}, found.catalogs[-1].name if found.truncated else None)
+    buckets = [_bucket_document(services, catalog) for catalog in found.items]
+    return page_response(page, {"table-buckets": buckets}, found.items[-1].name if found.truncated else None)
 
 
 async def update_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:

@@ -87,8 +87,8 @@ async def list_mappings(services: PolarisServices, request: JsonRequest) -> Resp
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after, limit=page.limit
     )
-    mappings = [mapping_document(one) for one in found.targets]
-    return page_response(page, {"mappings": mappings}, found.targets[-1].key if found.truncated else None)
+    mappings = [mapping_document(one) for one in found.items]
+    return page_response(page, {"mappings": mappings}, found.items[-1].key if found.truncated else None)
 
 
 async def get_applicable_policies(services: PolarisServices, request: JsonRequest) -> Response:

@@ -36,8 +36,8 @@ async def list_policy_types(services: PolarisServices, request: JsonRequest) -> 
     """List the policy types, including the predefined ones."""
     page = read_page(request.http, f"policy-types {request.catalog}")
     found = await services.policy_types.list(request.caller, request.catalog, after=page.after, limit=page.limit)
-    types = [type_document(one) for one in found.types]
-    return page_response(page, {"policy-types": types}, found.types[-1].name if found.truncated else None)
+    types = [type_document(one) for one in found.items]
+    return page_response(page, {"policy-types": types}, found.items[-1].name if found.truncated else None)
 
 
 async def create_policy_type(services: PolarisServices, request: JsonRequest) -> Response:

@@ -31,8 +31,8 @@ async def list_policy_versions(services: PolarisServices, request: JsonRequest) 
         before=int(page.after) if page.after else LATEST,
         limit=page.limit,
     )
-    last = str(found.versions[-1].version) if found.truncated else None
-    return page_response(page, {"versions": [version_document(one) for one in found.versions]}, last)
+    last = str(found.items[-1].version) if found.truncated else None
+    return page_response(page, {"versions": [version_document(one) for one in found.items]}, last)
 
 
 async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
