@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakebed.core.errors import CommitConflict, InvalidInput, NotFound
+from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.iceberg.commits.updates import parse_table_updates
 from lakebed.iceberg.documents import DocumentElement, split
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.iceberg.metadata.references import SnapshotReference
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action
@@ -30,7 +29,7 @@ from ..entries import Entries, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind
-from ..tables.files import TableFiles, parse_location, unpack_metadata
+from ..tables.files import TableFiles, parse_location
 from ..validation.transition import check_transition, is_equivalent
 from .commit_log import CommitRecord
 from .metadata_pointers import PointerMoves, same_file
@@ -101,7 +100,7 @@ class Rollback:
         await self._check_own(entry, base, target_at)
         if same_file(target_at, entry.metadata_at):
             return RolledBack(await self._entries.with_metadata(known), RollbackMode.NONE)
-        target = await self._read(mutation.caller, target_at)
+        target = parse_table(await self._files.read_metadata_for(mutation.caller, target_at))
         if keeps_watermarks(base, target):
             moved = await self._pointers.move(
                 mutation,
@@ -137,15 +136,6 @@ class Rollback:
             f" metadata-location={target_at}",
             argument="metadata-location",
         )
-
-    async def _read(self, caller: Caller, target_at: str) -> TableMetadata:
-        try:
-            return parse_table(unpack_metadata(await self._files.read_for(caller, target_at)))
-        except NotFound as error:
-            raise InvalidInput(
-                f"metadata file does not exist. metadata-location={target_at}",
-                argument="metadata-location",
-            ) from error
 
 
 def keeps_watermarks(base: TableMetadata, target: TableMetadata) -> bool:

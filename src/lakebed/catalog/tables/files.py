@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, WriteConflict
 from lakebed.iceberg.metadata.serialization import TableText
-from lakebed.meta.seam import Reader, Transaction
+from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects import rows as object_rows
 from lakebed.objects.blobs.composition import BaseContent, ComposedObject
 from lakebed.objects.blobs.contents import ByteRange, ContentSource
@@ -132,6 +132,11 @@ def unpack_metadata(data: bytes) -> bytes:
     return plain
 
 
+def no_metadata_file(location: str) -> InvalidInput:
+    """The error for a metadata file that a request names and that does not exist."""
+    return InvalidInput(f"metadata file does not exist. metadata-location={location}", argument="metadata-location")
+
+
 @dataclass(slots=True)
 class PreparedFile:
     """A file whose bytes are stored or shared, and that is not visible yet."""
@@ -179,28 +184,33 @@ class TableFiles:
 
     async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileStat]:
         """The same, and the state of the file that was read."""
-        address = parse_location(location)
-        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
-        if row is None or row[BUCKET_COLUMNS] is None:
-            raise NotFound(f"no such file. location={location}")
-        facts = FileStat(*row[_FACTS_AT : _FACTS_AT + len(FileStat._fields)])
-        source = ContentSource(self._f.contents, facts.size, Content(*row[_CONTENT_AT:]))
-        return await _all_of(source, limit), facts
+        row, source = await self._open(location)
+        return await _all_of(source, limit), FileStat(*row[_FACTS_AT : _FACTS_AT + len(FileStat._fields)])
 
     async def load(self, location: str) -> tuple[bytes, DocumentSource | None]:
         """The JSON of a metadata file, and its source if the next one can share it. Raises NotFound."""
-        address = parse_location(location)
-        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
-        if row is None or row[BUCKET_COLUMNS] is None:
-            raise NotFound(f"no such file. location={location}")
-        size, content = row[_FACTS_AT], row[_CONTENT_ID_AT]
-        source = ContentSource(self._f.contents, size, Content(*row[_CONTENT_AT:]))
+        row, source = await self._open(location)
+        content = row[_CONTENT_ID_AT]
         data = await _all_of(source, MAX_METADATA_BYTES)
         document = unpack_metadata(data)
         if document is not data or not source.extents:
             return document, None
         base = await self._f.meta.row(object_rows.BASE_OF_CONTENT, content)
         return document, DocumentSource(content, None if base is None else base[0], source.extents)
+
+    async def _open(self, location: str) -> tuple[Row, ContentSource]:
+        address = parse_location(location)
+        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
+        if row is None or row[BUCKET_COLUMNS] is None:
+            raise NotFound(f"no such file. location={location}")
+        return row, ContentSource(self._f.contents, row[_FACTS_AT], Content(*row[_CONTENT_AT:]))
+
+    async def read_metadata_for(self, caller: Caller, location: str) -> bytes:
+        """The JSON of a metadata file, if the caller has S3 permission to read it. Raises InvalidInput without one."""
+        try:
+            return unpack_metadata(await self.read_for(caller, location))
+        except NotFound as error:
+            raise no_metadata_file(location) from error
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller has S3 permission to read it."""

@@ -24,7 +24,7 @@ from ..locations.claims import ChosenBy, LocationClaims
 from ..locations.directories import check_location
 from ..model import EntryKind
 from ..validation.commit import CommitValidator
-from .files import FileStat, TableFiles, parse_location, unpack_metadata
+from .files import FileStat, TableFiles, no_metadata_file, parse_location, unpack_metadata
 
 REGISTERED = "Registered"
 
@@ -134,7 +134,7 @@ class TableRegistration:
         try:
             packed, facts = await self._files.fetch(metadata_at)
         except NotFound as error:
-            raise _no_file(metadata_at) from error
+            raise no_metadata_file(metadata_at) from error
         document = unpack_metadata(packed)
         metadata = _parsed(document)
         if (metadata.uuid or "").lower() != uuid.lower():
@@ -267,10 +267,7 @@ class TableRegistration:
     async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:
         """The metadata, and the state of its file: the pointer moves only if it is unchanged."""
         facts = (await self._files.stat([metadata_at]))[metadata_at]
-        try:
-            document = unpack_metadata(await self._files.read_for(caller, metadata_at))
-        except NotFound as error:
-            raise _no_file(metadata_at) from error
+        document = await self._files.read_metadata_for(caller, metadata_at)
         if facts is None:
             raise PointerMoved(f"metadata file was written during the lookup. metadata-location={metadata_at}")
         return document, {metadata_at: facts}
@@ -281,10 +278,6 @@ def _parsed(document: bytes) -> TableMetadata:
     if metadata.uuid is not None:
         check_uuid(metadata.uuid)
     return metadata
-
-
-def _no_file(metadata_at: str) -> InvalidInput:
-    return InvalidInput(f"metadata file does not exist. metadata-location={metadata_at}", argument="metadata-location")
 
 
 def _making(kind: EntryKind) -> Privileges:

@@ -9,8 +9,8 @@ from lakebed.catalog.commits.metadata_pointers import PointerMoves, same_file
 from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.tables.files import TableFiles, unpack_metadata
-from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, NotFound
+from lakebed.catalog.tables.files import TableFiles
+from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.objects.model import Caller
 
@@ -108,13 +108,7 @@ class SyncOnRequest:
     async def _check_uuid(self, caller: Caller, expected: str | None, metadata_at: str) -> None:
         if expected is None:
             return
-        try:
-            found = parse_table(unpack_metadata(await self._files.read_for(caller, metadata_at))).uuid
-        except NotFound as error:
-            raise InvalidInput(
-                f"metadata file does not exist. metadata-location={metadata_at}",
-                argument="metadata-location",
-            ) from error
+        found = parse_table(await self._files.read_metadata_for(caller, metadata_at)).uuid
         if found is None or found.lower() != expected.lower():
             raise InvalidInput(
                 f"the metadata file belongs to another table. uuid={found} expected={expected}",
