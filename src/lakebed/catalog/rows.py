@@ -120,15 +120,13 @@ _FIND: Final = (
 FIND_ENTRY: Final = f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE w.name = ?"
 """Resolves a name in one statement: the row shows which of catalog, namespace and entry is missing."""
 
-ENTRY_BY_ID: Final = (
+_ENTRIES_WHERE: Final = (
     f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
-    " WHERE e.id = ? AND e.dropped_ms IS NULL"
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket WHERE "
 )
+ENTRY_BY_ID: Final = f"{_ENTRIES_WHERE}e.id = ? AND e.dropped_ms IS NULL"
 _TABLES: Final = (
-    f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
-    " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
+    f"{_ENTRIES_WHERE}e.kind = 'table' AND e.dropped_ms IS NULL"
     # Without the entries of federated tables: their metadata is not here.
     " AND e.metadata_at <> ''"
 )
@@ -136,11 +134,7 @@ TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_CATALOG_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND w.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 
-_GOVERNED: Final = (
-    f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
-    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
-    " WHERE e.kind IN ('table', 'view') AND e.dropped_ms IS NULL AND e.warehouse = ?"
-)
+_GOVERNED: Final = f"{_ENTRIES_WHERE}e.kind IN ('table', 'view') AND e.dropped_ms IS NULL AND e.warehouse = ?"
 GOVERNED_IN_CATALOG_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMIT ?"
 GOVERNED_IN_NAMESPACE_AFTER: Final = (
     f"{_GOVERNED} AND (n.path = ? OR (n.path >= ? AND n.path < ?)) AND e.id > ? ORDER BY e.id LIMIT ?"

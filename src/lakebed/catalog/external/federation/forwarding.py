@@ -25,6 +25,7 @@ from ..remote.client import RemoteRequest
 from ..remote.errors import StatusMapping, response_error
 from .documents import EntrySummary
 from .model import FederatedCatalog, FederatedEntry
+from .synthetic_entities import blank_entry
 
 log = logging.getLogger("lakebed.federation")
 
@@ -141,21 +142,9 @@ class Forwarder:
     ) -> None:
         """The same for a table or view; `change` is the end of the event kind, such as `Dropped`."""
         summary = summary or EntrySummary()
-        row = Entry(
-            "",
-            entry.kind,
-            entry.catalog.id,
-            0,
-            entry.identifier.name,
+        row = blank_entry("", entry.kind, entry.catalog.id, 0, entry.identifier.name, now_ms)._replace(
             uuid=summary.metadata.table_uuid or summary.metadata.view_uuid or "",
-            format_version=0,
-            location="",
             metadata_at=summary.metadata_location or "",
-            version_token="",
-            generation=0,
-            created_ms=now_ms,
-            updated_ms=now_ms,
-            protected=False,
         )
         kind, namespace = f"{entry.kind.capitalize()}{change}", entry.identifier.namespace
         await self.emit(tx, kind, caller, entry.catalog, now_ms, namespace, row, snapshot=snapshot, facts=facts)

@@ -22,6 +22,26 @@ from lakebed.meta.seam import Reader, Transaction
 from . import rows
 
 
+def blank_entry(entry_id: str, kind: EntryKind, catalog: int, namespace: int, name: str, now_ms: int) -> Entry:
+    """A table or view of which nothing but the name is known here."""
+    return Entry(
+        entry_id,
+        kind,
+        catalog,
+        namespace,
+        name,
+        uuid="",
+        format_version=0,
+        location="",
+        metadata_at="",
+        version_token="",
+        generation=0,
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        protected=False,
+    )
+
+
 async def find_synthetic_entry(reader: Reader, catalog: int, identifier: Identifier, kind: EntryKind) -> str | None:
     """The id of the synthetic entity of a table or view; None without one."""
     row = await reader.row(rows.SYNTHETIC_ENTRY, identifier.name, catalog, path_of(identifier.namespace))
@@ -49,22 +69,7 @@ async def ensure_synthetic_entry(
         if row[1] == kind:
             return
         await _remove(tx, str(row[0]))
-    entry = Entry(
-        uuid4().hex,
-        kind,
-        catalog,
-        namespace,
-        identifier.name,
-        uuid="",
-        format_version=0,
-        location="",
-        metadata_at="",
-        version_token="",
-        generation=0,
-        created_ms=now_ms,
-        updated_ms=now_ms,
-        protected=False,
-    )
+    entry = blank_entry(uuid4().hex, kind, catalog, namespace, identifier.name, now_ms)
     await tx.row(own.INSERT_ENTRY, *own.entry_columns(entry))
 
 
