@@ -83,8 +83,8 @@ class PolicyAttachments:
                 now_ms,
             )
             if changed:
-                await self._append_event(
-                    tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, lookup, place
+                await append_attachment_event(
+                    f.outbox, tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, place, lookup.entry_id
                 )
 
         await f.meta.transact(work)
@@ -126,7 +126,9 @@ class PolicyAttachments:
             lookup, place = await self._targets.find(tx, catalog_name, target)
             if not await tx.run(rows.DETACH, lookup.key, policy.id):
                 raise not_attached(policy, place)
-            await self._append_event(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, lookup, place)
+            await append_attachment_event(
+                f.outbox, tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, place, lookup.entry_id
+            )
 
         await f.meta.transact(work)
 
@@ -180,20 +182,6 @@ class PolicyAttachments:
         await self._policies.authorize(caller, lookup.catalog, parent, policy, action)
         await self._targets.check(caller, lookup, action)
         return parent
-
-    async def _append_event(
-        self,
-        tx: Transaction,
-        event: str,
-        caller: Caller,
-        now_ms: int,
-        catalog_name: str,
-        policy: Policy,
-        lookup: ResolvedTarget,
-        place: AttachmentTarget,
-    ) -> None:
-        entry_id = "" if lookup.entry is None else lookup.entry.id
-        await append_attachment_event(self._f.outbox, tx, event, caller, now_ms, catalog_name, policy, place, entry_id)
 
 
 def not_attached(policy: Policy, place: AttachmentTarget) -> NoSuchAttachment:

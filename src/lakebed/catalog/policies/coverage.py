@@ -193,7 +193,7 @@ class PolicyCoverage:
 
             return take
 
-        scope = _Scope(lookup.catalog, target.namespace, "" if lookup.entry is None else lookup.entry.id)
+        scope = _Scope(lookup.catalog, target.namespace, lookup.entry_id)
         both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
         return EffectPage(policy, place, affected, await self._scan(caller, scope, both, classify, after, limit))
 

@@ -73,6 +73,11 @@ class ResolvedTarget(NamedTuple):
         return None
 
     @property
+    def entry_id(self) -> str:
+        """The id of a table or view, else empty."""
+        return "" if self.entry is None else self.entry.id
+
+    @property
     def key(self) -> str:
         """The key of its attachments."""
         if self.entry is not None:
