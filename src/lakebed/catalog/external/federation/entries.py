@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -25,7 +24,7 @@ from ..remote.errors import StatusMapping
 from .authorization import FederatedAuthorization
 from .documents import EntryName, EntrySummary, ForwardedRegistration, encode_document
 from .filtered_lists import FilteredList, RemotePage, RemotePaging
-from .forwarding import Forwarder
+from .forwarding import Forwarder, RecordChange
 from .model import FederatedCatalog, FederatedEntry
 from .namespaces import NAMESPACE_STATUS
 from .synthetic_entities import drop_synthetic_entry, rename_synthetic_entry
@@ -198,28 +197,21 @@ class FederatedEntries:
         answer = replayable_answer(entry.identifier)
         return await self._forwarder.change(mutation, entry.catalog, request, mapping, recorder, answer)
 
-    def recorder(self, caller: Caller, entry: FederatedEntry, change: str) -> _ChangeRecorder:
+    def recorder(self, caller: Caller, entry: FederatedEntry, change: str) -> RecordChange:
         """Records the creation or change of a table or view from the response."""
-        return _ChangeRecorder(self._forwarder, caller, entry, change)
+        is_commit = change == "Committed"
 
+        async def record(tx: Transaction, response: HttpResponse, now_ms: int) -> None:
+            summary = EntrySummary()
+            if response.status != 204:
+                summary = decode_response(response, EntrySummary, entry.catalog.remote.host, changes=True)
+            if not is_commit:
+                # An earlier entry of this name may have been dropped directly in the external catalog.
+                await drop_synthetic_entry(tx, entry.catalog.id, entry.identifier)
+            snapshot = max(summary.metadata.current_snapshot_id or 0, 0) if is_commit else 0
+            await self._forwarder.emit_entry(tx, change, caller, entry, now_ms, summary, snapshot=snapshot)
 
-@dataclass(frozen=True, slots=True)
-class _ChangeRecorder:
-    forwarder: Forwarder
-    caller: Caller
-    entry: FederatedEntry
-    change: str
-
-    async def __call__(self, tx: Transaction, response: HttpResponse, now_ms: int) -> None:
-        entry, is_commit = self.entry, self.change == "Committed"
-        summary = EntrySummary()
-        if response.status != 204:
-            summary = decode_response(response, EntrySummary, entry.catalog.remote.host, changes=True)
-        if not is_commit:
-            # An earlier entry of this name may have been dropped directly in the external catalog.
-            await drop_synthetic_entry(tx, entry.catalog.id, entry.identifier)
-        snapshot = max(summary.metadata.current_snapshot_id or 0, 0) if is_commit else 0
-        await self.forwarder.emit_entry(tx, self.change, self.caller, entry, now_ms, summary, snapshot=snapshot)
+        return record
 
 
 CREATION_STATUS: Final = StatusMapping(NoSuchNamespace, AlreadyExists)
