@@ -37,7 +37,7 @@ from ..identifiers import Identifier
 from ..locations.claims import LocationClaim, LocationClaims, check_locations
 from ..locations.directories import stated_paths, table_directories
 from ..model import Entry, EntryKind
-from ..tables.files import FileAddress, FileStat, PreparedFile, TableFiles, parse_location
+from ..tables.files import FileStat, PreparedFile, TableFiles, parse_location
 from ..validation.commit import CommitValidator
 from .conflict_backoff import ConflictBackoff
 from .metadata_cache import CachedMetadata, MetadataCache
@@ -296,6 +296,7 @@ class Commits:
         return self._cache.keep(entry.version_token, text, one.new, base_file, of=entry.id)
 
     async def _pointer(self, one: _Prepared, options: CommitOptions) -> PointerUpdate:
+        assert one.text is not None  # noqa: S101  # what moves is written
         new, base, entry = one.new, one.base, one.found.live
         address = metadata_address(new, None if entry is None else entry.metadata_at)
         added = new.snapshots_since(base)
@@ -307,7 +308,7 @@ class Commits:
             entry_id=one.entry_id,
             metadata=new,
             metadata_at=str(address),
-            file=await self._prepare_file(address, one),
+            file=await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.base_file),
             claim=one.claim,
             event=CREATED if base is None else COMMITTED,
             operation=operation,
@@ -318,10 +319,6 @@ class Commits:
             snapshot=new.current_snapshot_id or 0,
             observed=one.observed,
         )
-
-    async def _prepare_file(self, address: FileAddress, one: _Prepared) -> PreparedFile:
-        assert one.text is not None  # noqa: S101  # what moves is written
-        return await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.base_file)
 
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
 
