@@ -64,8 +64,8 @@ def _no_request_crashes(lakebed_server: RunningServer) -> Iterator[None]:
     """No request of a client makes a handler crash: a crash would be in the server log."""
     before = len(lakebed_server.log_text())
     yield
-    said = lakebed_server.log_text()[before:]
-    assert "Traceback" not in said, said
+    log = lakebed_server.log_text()[before:]
+    assert "Traceback" not in log, log
 
 
 @pytest.fixture(scope="session")

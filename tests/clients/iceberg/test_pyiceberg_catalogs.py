@@ -14,7 +14,7 @@ from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespac
 from tests.clients.boto import Keys, connected, refused, root_keys
 from tests.clients.iceberg.lake import DELEGATION, OWN, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.iceberg.test_pyiceberg_roles import Member, Office, bearer
+from tests.clients.iceberg.test_pyiceberg_roles import ManagementApi, Member, bearer
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ def create_catalog(server: RunningServer, name: str, base: str, kind: str = "INT
         "properties": {"default-base-location": base},
         "storageConfigInfo": {"storageType": "S3", "allowedLocations": [base]},
     }
-    Office(lake, bearer(lake, keys.access_key, keys.secret_key)).call("POST", "/catalogs", {"catalog": catalog})
+    ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key)).call("POST", "/catalogs", {"catalog": catalog})
     return lake
 
 
@@ -54,9 +54,9 @@ def shared(lakebed_server: RunningServer) -> SharedBucket:
     one = create_catalog(lakebed_server, name, f"s3://{bucket}/teams/one")
     two = create_catalog(lakebed_server, f"{name}0", f"s3://{bucket}/teams/one0")
     keys = root_keys(lakebed_server)
-    office = Office(one, bearer(one, keys.access_key, keys.secret_key))
-    writer = office.member("writer")
-    office.grant(writer, "CATALOG_MANAGE_CONTENT")
+    management = ManagementApi(one, bearer(one, keys.access_key, keys.secret_key))
+    writer = management.member("writer")
+    management.grant(writer, "CATALOG_MANAGE_CONTENT")
     return SharedBucket(bucket, one, two, writer)
 
 
@@ -168,12 +168,12 @@ def test_empty_catalog_can_be_dropped(shared: SharedBucket, lakebed_server: Runn
     name = f"brief_{uuid.uuid4().hex[:12]}"
     lake = create_catalog(lakebed_server, name, f"s3://{shared.bucket}/brief")
     keys = root_keys(lakebed_server)
-    office = Office(lake, bearer(lake, keys.access_key, keys.secret_key))
+    management = ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key))
     with lake.catalog() as catalog:
         catalog.create_namespace("ns")
         catalog.create_table(("ns", "t"), SCHEMA)
-        assert office.send("DELETE", f"/catalogs/{name}").status == 400
+        assert management.send("DELETE", f"/catalogs/{name}").status == 400
         catalog.drop_table(("ns", "t"))
         catalog.drop_namespace("ns")
-    assert office.send("DELETE", f"/catalogs/{name}").status == 204
-    assert office.send("GET", f"/catalogs/{name}").status == 404
+    assert management.send("DELETE", f"/catalogs/{name}").status == 204
+    assert management.send("GET", f"/catalogs/{name}").status == 404

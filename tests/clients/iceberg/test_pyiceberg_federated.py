@@ -20,7 +20,7 @@ from tests.clients.boto import root_keys
 from tests.clients.iceberg.federated import HOSTS, connect_to_lake
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.iceberg.test_pyiceberg_roles import Office, bearer, refuses
+from tests.clients.iceberg.test_pyiceberg_roles import ManagementApi, bearer, refuses
 from tests.fixtures.server import RunningServer, running_server, start_server
 
 pytestmark = pytest.mark.integration
@@ -46,9 +46,9 @@ def lake(near: RunningServer, far: Lake) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def office(lake: Lake) -> Office:
+def management(lake: Lake) -> ManagementApi:
     keys = root_keys(lake.server)
-    return Office(lake, bearer(lake, keys.access_key, keys.secret_key))
+    return ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key))
 
 
 def test_tables_are_created_written_and_read(lake: Lake, far: Lake) -> None:
@@ -108,17 +108,17 @@ def test_conflicts_are_reported_and_concurrent_writers_lose_nothing(lake: Lake) 
 
 
 def test_caller_without_permission_is_refused_although_the_connection_has_all(
-    lake: Lake, far: Lake, office: Office
+    lake: Lake, far: Lake, management: ManagementApi
 ) -> None:
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with far.catalog() as behind:
         behind.create_namespace(name)
         behind.create_table((name, "t"), SCHEMA).append(people(1, 2))
         behind.create_table((name, "other"), SCHEMA).append(people(3))
-    writer, reader, unprivileged = (office.member(role) for role in ("writer", "reader", "unprivileged"))
-    office.grant(writer, "TABLE_WRITE_DATA", name, table="t")
-    office.grant(writer, "TABLE_LIST", name, table="t")
-    office.grant(reader, "TABLE_READ_DATA", name, table="t")
+    writer, reader, unprivileged = (management.member(role) for role in ("writer", "reader", "unprivileged"))
+    management.grant(writer, "TABLE_WRITE_DATA", name, table="t")
+    management.grant(writer, "TABLE_LIST", name, table="t")
+    management.grant(reader, "TABLE_READ_DATA", name, table="t")
     with writer.catalog() as catalog:
         table = catalog.load_table((name, "t"))
         table.append(people(5))

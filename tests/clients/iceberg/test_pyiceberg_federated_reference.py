@@ -12,7 +12,7 @@ from tests.clients.boto import root_keys
 from tests.clients.iceberg.federated import HOSTS, connect
 from tests.clients.iceberg.lake import Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.iceberg.test_pyiceberg_roles import Office, bearer
+from tests.clients.iceberg.test_pyiceberg_roles import ManagementApi, bearer
 from tests.fixtures.reference_catalog import ReferenceCatalog
 from tests.fixtures.server import running_server
 
@@ -49,14 +49,14 @@ def test_reference_catalog_is_read_and_appended_to(lake: Lake) -> None:
 
 def test_grants_apply_to_a_reference_catalog_without_any(lake: Lake) -> None:
     keys = root_keys(lake.server)
-    office = Office(lake, bearer(lake, keys.access_key, keys.secret_key))
+    management = ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key))
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with lake.catalog() as catalog:
         catalog.create_namespace(name)
         for table in ("t", "other"):
             catalog.create_table((name, table), SCHEMA).append(people(1))
-    reader = office.member("reader")
-    office.grant(reader, "TABLE_READ_DATA", name, table="t")
+    reader = management.member("reader")
+    management.grant(reader, "TABLE_READ_DATA", name, table="t")
     with reader.catalog() as catalog:
         # Files of this catalog need no credentials: they are on the same machine.
         assert ids_of(catalog.load_table((name, "t"))) == [1]

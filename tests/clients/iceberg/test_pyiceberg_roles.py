@@ -63,7 +63,7 @@ class Member:
         return fetch(method, url, headers={**JSON, **bearer(self.lake, self.client_id, self.secret)}, body=body)
 
 
-class Office:
+class ManagementApi:
     """The management API with the token of a principal."""
 
     def __init__(self, lake: Lake, headers: dict[str, str]) -> None:
@@ -108,9 +108,9 @@ class Office:
 
 
 @pytest.fixture(scope="module")
-def office(lake: Lake) -> Office:
+def management(lake: Lake) -> ManagementApi:
     keys = root_keys(lake.server)
-    return Office(lake, bearer(lake, keys.access_key, keys.secret_key))
+    return ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key))
 
 
 def refuses(*calls: Callable[[], object]) -> None:
@@ -120,16 +120,16 @@ def refuses(*calls: Callable[[], object]) -> None:
             call()
 
 
-def test_admin_writer_and_reader_are_limited_to_their_grants(office: Office) -> None:
-    admin, writer, reader = (office.member(what) for what in ("admin", "writer", "reader"))
-    office.grant(admin, "CATALOG_MANAGE_METADATA")
+def test_admin_writer_and_reader_are_limited_to_their_grants(management: ManagementApi) -> None:
+    admin, writer, reader = (management.member(what) for what in ("admin", "writer", "reader"))
+    management.grant(admin, "CATALOG_MANAGE_METADATA")
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with admin.catalog() as catalog:
         catalog.create_namespace(name)
         catalog.create_namespace(f"{name}0")
-    office.grant(writer, "TABLE_WRITE_DATA", name)
-    office.grant(writer, "TABLE_CREATE", name)
-    office.grant(reader, "TABLE_READ_DATA", name)
+    management.grant(writer, "TABLE_WRITE_DATA", name)
+    management.grant(writer, "TABLE_CREATE", name)
+    management.grant(reader, "TABLE_READ_DATA", name)
 
     with writer.catalog() as catalog:
         catalog.create_table((name, "t"), SCHEMA).append(people(1, 2, 3))
@@ -187,16 +187,18 @@ def test_admin_writer_and_reader_are_limited_to_their_grants(office: Office) -> 
         catalog.load_table((f"{name}0", "t"))
 
 
-def test_revoked_grant_takes_effect_with_the_next_request(office: Office, catalog: RestCatalog, namespace: str) -> None:
+def test_revoked_grant_takes_effect_with_the_next_request(
+    management: ManagementApi, catalog: RestCatalog, namespace: str
+) -> None:
     catalog.create_table((namespace, "t"), SCHEMA)
-    member = office.member("reader")
-    office.grant(member, "TABLE_READ_DATA", namespace)
+    member = management.member("reader")
+    management.grant(member, "TABLE_READ_DATA", namespace)
     with member.catalog() as reading:
         assert ids_of(reading.load_table((namespace, "t"))) == []
-        office.grant(member, "TABLE_READ_DATA", namespace, revoke=True)
+        management.grant(member, "TABLE_READ_DATA", namespace, revoke=True)
         with pytest.raises(ForbiddenError):
             reading.load_table((namespace, "t"))
-        office.grant(member, "TABLE_READ_DATA", namespace, table="t")
+        management.grant(member, "TABLE_READ_DATA", namespace, table="t")
         assert ids_of(reading.load_table((namespace, "t"))) == []
         catalog.drop_table((namespace, "t"))
         catalog.create_table((namespace, "t"), SCHEMA)
@@ -204,24 +206,24 @@ def test_revoked_grant_takes_effect_with_the_next_request(office: Office, catalo
             reading.load_table((namespace, "t"))
 
 
-def test_listings_show_only_granted_resources(office: Office, catalog: RestCatalog, namespace: str) -> None:
+def test_listings_show_only_granted_resources(management: ManagementApi, catalog: RestCatalog, namespace: str) -> None:
     for table in ("a", "b", "c"):
         catalog.create_table((namespace, table), SCHEMA)
-    member = office.member("partial")
+    member = management.member("partial")
     with member.catalog() as partial:
         with pytest.raises(ForbiddenError):
             partial.list_tables(namespace)
-        office.grant(member, "TABLE_LIST", namespace, table="a")
-        office.grant(member, "TABLE_READ_DATA", namespace, table="c")
+        management.grant(member, "TABLE_LIST", namespace, table="a")
+        management.grant(member, "TABLE_READ_DATA", namespace, table="c")
         assert partial.list_tables(namespace) == [(namespace, "a"), (namespace, "c")]
         with pytest.raises(ForbiddenError):
             partial.list_namespaces()
-        office.grant(member, "NAMESPACE_LIST", namespace)
+        management.grant(member, "NAMESPACE_LIST", namespace)
         assert partial.list_namespaces() == [(namespace,)]
 
 
-def test_catalog_requires_one_of_its_roles(office: Office, lake: Lake) -> None:
-    made = office.call("POST", "/principals", {"principal": {"name": f"unprivileged-{uuid.uuid4().hex[:12]}"}})
+def test_catalog_requires_one_of_its_roles(management: ManagementApi, lake: Lake) -> None:
+    made = management.call("POST", "/principals", {"principal": {"name": f"unprivileged-{uuid.uuid4().hex[:12]}"}})
     credentials = made["credentials"]
     unprivileged = Member(lake, made["principal"]["name"], credentials["clientId"], credentials["clientSecret"])
     with pytest.raises(ForbiddenError), unprivileged.catalog():
@@ -229,7 +231,7 @@ def test_catalog_requires_one_of_its_roles(office: Office, lake: Lake) -> None:
 
 
 def test_root_token_scoped_to_a_role_has_its_privileges_only(
-    office: Office, lake: Lake, catalog: RestCatalog, namespace: str
+    management: ManagementApi, lake: Lake, catalog: RestCatalog, namespace: str
 ) -> None:
     catalog.create_table((namespace, "t"), SCHEMA)
     keys = root_keys(lake.server)
@@ -240,7 +242,7 @@ def test_root_token_scoped_to_a_role_has_its_privileges_only(
     # `service_admin` has `catalog_admin`, which has no privileges on data.
     assert fetch("GET", f"{url}/credentials", headers=narrow).status == 403
     assert fetch("GET", f"{url}/credentials", headers=bearer(lake, root.client_id, root.secret)).status == 200
-    assert Office(lake, narrow).send("GET", "/principals").status == 200
+    assert ManagementApi(lake, narrow).send("GET", "/principals").status == 200
     ghost = bearer(lake, root.client_id, root.secret, "PRINCIPAL_ROLE:ghost")
     assert fetch("GET", url, headers=ghost).status == 403
 
@@ -249,7 +251,7 @@ def test_root_token_scoped_to_a_role_has_its_privileges_only(
 
 
 @pytest.fixture
-def neighbour_member(office: Office, lake: Lake, catalog: RestCatalog, namespace: str) -> Member:
+def neighbour_member(management: ManagementApi, lake: Lake, catalog: RestCatalog, namespace: str) -> Member:
     """A member with every privilege in a namespace `…1`, next to `…10` and inside a namespace with a table `t`."""
     for name in (f"{namespace}1", f"{namespace}10"):
         catalog.create_namespace(name)
@@ -257,8 +259,8 @@ def neighbour_member(office: Office, lake: Lake, catalog: RestCatalog, namespace
     catalog.create_namespace((namespace, "in"))
     catalog.create_table((namespace, "in", "t"), SCHEMA)
     catalog.create_table((namespace, "t"), SCHEMA)
-    member = office.member("tricky")
-    office.grant(member, "CATALOG_MANAGE_CONTENT", f"{namespace}1")
+    member = management.member("tricky")
+    management.grant(member, "CATALOG_MANAGE_CONTENT", f"{namespace}1")
     return member
 
 

@@ -24,7 +24,7 @@ from lakebed.pipeline.worker import TaskResult, Worker
 from tests.clients.boto import Keys, connected, root_keys
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered, with_credential
 from tests.clients.iceberg.lake import Lake
-from tests.clients.iceberg.test_pyiceberg_roles import Member, Office, bearer
+from tests.clients.iceberg.test_pyiceberg_roles import ManagementApi, Member, bearer
 from tests.fixtures.server import RunningServer, running_server
 from tests.pipeline.maintenance_run import SOON, MaintainedLake, maintained_lake, own_runner
 
@@ -67,7 +67,7 @@ def create_catalog(server: RunningServer) -> Lake:
         "properties": {"default-base-location": "s3://sea/teams/people"},
         "storageConfigInfo": {"storageType": "S3"},
     }
-    Office(lake, bearer(lake, keys.access_key, keys.secret_key)).call("POST", "/catalogs", {"catalog": catalog})
+    ManagementApi(lake, bearer(lake, keys.access_key, keys.secret_key)).call("POST", "/catalogs", {"catalog": catalog})
     return lake
 
 
@@ -109,7 +109,7 @@ class People:
     """Three principals with different grants on a namespace."""
 
     place: MaintainedLake
-    office: Office
+    management: ManagementApi
     admin: Member
     writer: Member
     reader: Member
@@ -131,16 +131,16 @@ class People:
 @pytest.fixture
 def people(place: MaintainedLake) -> People:
     keys = root_keys(place.lake.server)
-    office = Office(place.lake, bearer(place.lake, keys.access_key, keys.secret_key))
-    admin, writer, reader = (office.member(role) for role in ("admin", "writer", "reader"))
+    management = ManagementApi(place.lake, bearer(place.lake, keys.access_key, keys.secret_key))
+    admin, writer, reader = (management.member(role) for role in ("admin", "writer", "reader"))
     namespace = place.namespace()
-    office.grant(admin, "CATALOG_MANAGE_CONTENT")
+    management.grant(admin, "CATALOG_MANAGE_CONTENT")
     for privilege in ("TABLE_CREATE", "TABLE_READ_DATA", "TABLE_WRITE_DATA"):
-        office.grant(writer, privilege, namespace)
-    office.grant(reader, "TABLE_READ_DATA", namespace)
+        management.grant(writer, privilege, namespace)
+    management.grant(reader, "TABLE_READ_DATA", namespace)
     # So that only the policies prevent the reader from writing.
-    office.grant(reader, "TABLE_WRITE_DATA", namespace)
-    return People(place, office, admin, writer, reader, namespace)
+    management.grant(reader, "TABLE_WRITE_DATA", namespace)
+    return People(place, management, admin, writer, reader, namespace)
 
 
 COLUMNS: Final = "id BIGINT, region STRING, email STRING, ssn STRING, born DATE, pay DECIMAL(9, 2), note STRING"
@@ -249,7 +249,7 @@ STATEMENTS: Final = (
 def test_principals_are_limited_to_their_grants(spark: SparkSession, people: People, mode: str) -> None:
     elsewhere = people.place.namespace()
     people.place.lake.call("POST", "namespaces", {"namespace": [people.namespace, "inner_one"]})
-    people.office.grant(people.reader, "TABLE_WRITE_DATA", people.namespace, revoke=True)
+    people.management.grant(people.reader, "TABLE_WRITE_DATA", people.namespace, revoke=True)
     # The least privileged principal comes first, so that its refused statements are still executable later.
     engines = {
         name: people.engine(spark, member, mode)
@@ -281,10 +281,10 @@ def test_principals_are_limited_to_their_grants(spark: SparkSession, people: Peo
     assert found == dict(STATEMENTS)
 
     # A revoked grant takes effect with the next statement, and other grants stay.
-    people.office.grant(people.writer, "TABLE_WRITE_DATA", people.namespace, revoke=True)
+    people.management.grant(people.writer, "TABLE_WRITE_DATA", people.namespace, revoke=True)
     assert not is_allowed("writer", "INSERT INTO {t} VALUES (12)")
     assert is_allowed("writer", SELECTED)
-    people.office.grant(people.writer, "TABLE_READ_DATA", people.namespace, revoke=True)
+    people.management.grant(people.writer, "TABLE_READ_DATA", people.namespace, revoke=True)
     assert not is_allowed("writer", SELECTED)
     assert is_allowed("reader", SELECTED)
 

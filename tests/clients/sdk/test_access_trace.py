@@ -270,15 +270,15 @@ def test_trace_command_finds_the_uses_of_a_file(traced: Traced, connect: Connect
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("object", "not-an-address"), "s3://BUCKET/KEY"),
         (("key", "LKBTNOBODY"), "no delegation of that id"),
         (("list", "--table", "ns.t"), "a warehouse and NAMESPACE.TABLE"),
     ],
 )
-def test_usage_errors_are_one_line(traced: Traced, words: tuple[str, ...], said: str) -> None:
+def test_usage_errors_are_one_line(traced: Traced, words: tuple[str, ...], message: str) -> None:
     refused = lakebed(traced.server, *words)
     assert refused.returncode == 2
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

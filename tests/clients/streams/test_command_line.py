@@ -196,7 +196,7 @@ async def test_kv_rows_are_in_the_bucket_where_clients_look_them_up(run: Run, co
     columns = [word for at, type_ in enumerate(KEYED) for word in ("--column", f"c{at}:{type_}")]
     keys = ["--column", "id:int!", "--column", "name:string!", "--key", "id,name"]
     assert run("create", table, *keys, *columns, "--buckets", "5").returncode == 0
-    values = {f"c{at}": said for at, (said, _) in enumerate(KEYED.values())}
+    values = {f"c{at}": value for at, (value, _) in enumerate(KEYED.values())}
     rows = "".join(json.dumps({"id": n - 20, "name": f"n{n}"} | values) + "\n" for n in range(40))
     assert printed(run("produce", table, "--json", rows=rows)) == {"upserted": "40"}
     opened = await connection.get_table(table_path)
@@ -355,7 +355,7 @@ NESTED: Final = {
 @pytest.mark.parametrize("key", [pytest.param([], marks=pytest.mark.heavy), ["--key", "id"]])
 def test_nested_columns_are_created_written_and_read(run: Run, database: str, key: list[str]) -> None:
     table = f"{database}.nested"
-    columns = [word for said in ("id:int!", *NESTED) for word in ("--column", said)]
+    columns = [word for column in ("id:int!", *NESTED) for word in ("--column", column)]
     made = printed(run("create", table, *columns, *key, "--json"))
     assert [column["data_type"]["type"] for column in made["schema"]["columns"]] == [
         "INTEGER",
@@ -365,10 +365,10 @@ def test_nested_columns_are_created_written_and_read(run: Run, database: str, ke
         "ARRAY",
     ]
     assert b"marks map<string,int>, home row<street string, number int!, since date>," in run("describe", table).stdout
-    names = [said.partition(":")[0] for said in NESTED]
+    names = [column.partition(":")[0] for column in NESTED]
     rows = [{"id": 1} | dict(zip(names, NESTED.values(), strict=True)), {"id": 2} | dict.fromkeys(names)]
-    said = "".join(json.dumps(row) + "\n" for row in rows)
-    assert run("produce", table, rows=said).returncode == 0
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    assert run("produce", table, rows=lines).returncode == 0
     assert [record["row"] for record in followed(run, table)] == rows
     for bad in ({"home": {"street": "s"}}, {"home": {"number": 1, "nope": 2}}, {"marks": [1]}, {"tags": "a"}):
         done = run("produce", table, rows=json.dumps({"id": 3} | bad) + "\n")

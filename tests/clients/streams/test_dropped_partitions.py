@@ -170,11 +170,11 @@ async def test_calls_with_the_id_of_a_dropped_partition_return_21(
     was_open: bool,
 ) -> None:
     table = tables[name]
-    gone, left = await target(admin, table, "EU"), await target(admin, table, "US")
+    removed, left = await target(admin, table, "EU"), await target(admin, table, "US")
     if was_open:
-        assert await asyncio.to_thread(list_offsets, wire, gone) == 0
+        assert await asyncio.to_thread(list_offsets, wire, removed) == 0
     await admin.drop_partition(table.get_table_info().table_path, {"region": "EU"})
-    assert await asyncio.to_thread(call, wire, gone) == UNKNOWN_TABLE_OR_BUCKET
+    assert await asyncio.to_thread(call, wire, removed) == UNKNOWN_TABLE_OR_BUCKET
     assert await asyncio.to_thread(list_offsets, wire, left) == 0
 
 
@@ -187,13 +187,13 @@ async def test_calls_with_the_id_of_a_dropped_table_return_21(
     call: Callable[[StreamConnection, Target], int],
 ) -> None:
     table = tables[name]
-    gone = await target(admin, table)
-    assert await asyncio.to_thread(list_offsets, wire, gone) == 0
+    removed = await target(admin, table)
+    assert await asyncio.to_thread(list_offsets, wire, removed) == 0
     await admin.drop_table(table.get_table_info().table_path)
 
     def code() -> int:
         try:
-            return call(wire, gone)
+            return call(wire, removed)
         except FlussError as failure:  # an error of the whole call
             return {ErrorCode.UNKNOWN_TABLE_OR_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.code]
 
@@ -229,15 +229,15 @@ async def test_metadata_of_a_dropped_partition_by_id_returns_36(
 ) -> None:
     """Scanners of all clients continue after 36. After 21, the Java and Rust clients drop the server."""
     path = tables[LOG].get_table_info().table_path
-    gone = await target(admin, tables[LOG])
-    (found,) = messages(await asyncio.to_thread(wire.call, 1012, write_fields({3: gone.partition_id})), 4)
-    assert number(found, 3) == gone.partition_id
+    removed = await target(admin, tables[LOG])
+    (found,) = messages(await asyncio.to_thread(wire.call, 1012, write_fields({3: removed.partition_id})), 4)
+    assert number(found, 3) == removed.partition_id
     if dropped == "partition":
         await admin.drop_partition(path, {"region": "EU"})
     else:
         await admin.drop_table(path)
-    with pytest.raises(FlussError, match=f"The partition id '{gone.partition_id}' does not exist") as raised:
-        await asyncio.to_thread(wire.call, 1012, write_fields({3: gone.partition_id}))
+    with pytest.raises(FlussError, match=f"The partition id '{removed.partition_id}' does not exist") as raised:
+        await asyncio.to_thread(wire.call, 1012, write_fields({3: removed.partition_id}))
     assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
@@ -256,9 +256,9 @@ async def test_listings_with_the_id_of_a_dropped_partition_are_empty(
     admin: Any, wire: StreamConnection, tables: dict[str, Any]
 ) -> None:
     """Orphan file removal requests the files that a partition needs: a dropped one needs none."""
-    gone = await target(admin, tables[KEYED])
+    removed = await target(admin, tables[KEYED])
     await admin.drop_partition(tables[KEYED].get_table_info().table_path, {"region": "EU"})
-    request = write_fields({1: gone.table_id, 2: gone.partition_id})
+    request = write_fields({1: removed.table_id, 2: removed.partition_id})
     assert list(messages(await asyncio.to_thread(wire.call, 1063, request), 1)) == []  # LIST_REMOTE_LOG_MANIFESTS
     assert list(messages(await asyncio.to_thread(wire.call, 1064, request), 3)) == []  # LIST_KV_SNAPSHOTS
 
@@ -271,8 +271,8 @@ async def test_open_scan_expires_when_its_partition_is_dropped(
     async with table.new_upsert().create_writer() as writer:
         for at in range(100):
             writer.upsert({"id": at, "region": "EU"})
-    gone = await target(admin, table)
-    opened = write_fields(gone.fields(table=1, partition=2, bucket=3))
+    removed = await target(admin, table)
+    opened = write_fields(removed.fields(table=1, partition=2, bucket=3))
     answer = await asyncio.to_thread(wire.call, 1061, write_fields({2: opened, 3: 0, 4: 100}))
     assert number(answer, 4) == 1  # has more rows
     scanner = bytes(text(answer, 3))
@@ -298,13 +298,13 @@ async def test_concurrent_calls_during_a_drop_succeed_or_return_21(
 ) -> None:
     """Any other error would stop the client or make it retry forever."""
     table = tables[name]
-    gone = await target(admin, table)
+    removed = await target(admin, table)
     served = threading.Semaphore(0)
 
     def until_refused() -> int:
         made = dial(streams)
         try:
-            while not (code := call(made, gone)):
+            while not (code := call(made, removed)):
                 served.release()
             return code
         finally:
@@ -320,17 +320,17 @@ async def test_concurrent_calls_during_a_drop_succeed_or_return_21(
 async def test_late_request_does_not_recreate_a_dropped_partition(
     streams: StreamServer, admin: Any, wire: StreamConnection, tables: dict[str, Any]
 ) -> None:
-    gone = await target(admin, tables[KEYED])
-    assert await asyncio.to_thread(put, wire, gone) == 0
+    removed = await target(admin, tables[KEYED])
+    assert await asyncio.to_thread(put, wire, removed) == 0
     folders = [
-        streams.server.data / "streams" / kind / str(gone.table_id) / f"p{gone.partition_id}"
+        streams.server.data / "streams" / kind / str(removed.table_id) / f"p{removed.partition_id}"
         for kind in ("logs", "keys")
     ]
     assert all(folder.exists() for folder in folders)
     await admin.drop_partition(tables[KEYED].get_table_info().table_path, {"region": "EU"})
     for call in (put, fetch, lookup, list_offsets):
-        assert await asyncio.to_thread(call, wire, gone) == UNKNOWN_TABLE_OR_BUCKET
+        assert await asyncio.to_thread(call, wire, removed) == UNKNOWN_TABLE_OR_BUCKET
     await asyncio.to_thread(wait_until, lambda: not any(each.exists() for each in folders), "the files to be removed")
     for call in (put, fetch, lookup, list_offsets):
-        assert await asyncio.to_thread(call, wire, gone) == UNKNOWN_TABLE_OR_BUCKET
+        assert await asyncio.to_thread(call, wire, removed) == UNKNOWN_TABLE_OR_BUCKET
     assert not any(folder.exists() for folder in folders)

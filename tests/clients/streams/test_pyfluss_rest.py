@@ -48,7 +48,7 @@ SETTINGS: Final = {
 """Settings of the client: the parameter, the client's name of it, and a value other than the default."""
 
 
-def said(value: object) -> str:
+def setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -61,7 +61,7 @@ async def test_writes_and_reads_work_with_every_setting(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
     usual = fluss.Config({})
-    config = fluss.Config({name: said(value) for name, (_, value) in SETTINGS.items()})
+    config = fluss.Config({name: setting_text(value) for name, (_, value) in SETTINGS.items()})
     assert {each: getattr(config, each) for each, _ in SETTINGS.values()} == dict(SETTINGS.values())
     by_word = {each for each, value in SETTINGS.values() if getattr(usual, each) != value}
     assert len(by_word) >= len(SETTINGS) - 3  # acks, idempotence and growing sizes keep their defaults
@@ -316,7 +316,7 @@ def test_client_retries_exactly_the_retriable_errors(reason: ErrorCode) -> None:
     number = number_of(failure)
     named = {value for name, value in vars(fluss.ErrorCode).items() if name.isupper()}
     if number in named:
-        assert fluss.FlussError("said", number).is_retriable == failure.is_retriable
+        assert fluss.FlussError("message", number).is_retriable == failure.is_retriable
     else:
         # This client does not know newer error codes, and retries none of them.
         assert number >= number_of(FlussError(ErrorCode.SERVER_NOT_EXIST))

@@ -35,8 +35,8 @@ def ask(streams: StreamServer, lake: Lake, monkeypatch: pytest.MonkeyPatch, caps
     async def run(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
         status = await asyncio.to_thread(main, ["select", *words, "--output", "csv"])
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
 
     return run
 
@@ -104,7 +104,7 @@ async def test_select_errors_are_one_line(
     writer.append({"id": 1, "name": "n", "score": 0.0})
     await writer.flush()
     tier_by_hand(streams, lake, table_path)
-    for words, said in (
+    for words, message in (
         (("stream://t", everything), "stream://DATABASE.TABLE"),
         ((f"{source}x", "SELECT * FROM S3Object"), "no such table"),
         ((source, everything, "--as-of", "2026-01-01"), "does not apply to"),
@@ -115,7 +115,7 @@ async def test_select_errors_are_one_line(
     ):
         status, out, err = await ask(*words)
         assert (status, out) == (2, "")
-        assert said in err
+        assert message in err
         assert len(err.splitlines()) == 1
     monkeypatch.delenv("LAKEBED_TABLE_WAREHOUSE")
     assert "name its warehouse" in (await ask(source, everything))[2]

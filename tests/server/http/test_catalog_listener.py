@@ -67,9 +67,13 @@ def test_every_bucket_name_works_with_every_key(server: RunningServer, s3: Any) 
 
 @pytest.mark.integration
 def test_health_and_metrics_are_on_the_catalog_listener(server: RunningServer) -> None:
-    for path, said in (("/health/live", b"live"), ("/health/ready", b"ready"), ("/metrics", b"lakebed_connections")):
+    for path, expected in (
+        ("/health/live", b"live"),
+        ("/health/ready", b"ready"),
+        ("/metrics", b"lakebed_connections"),
+    ):
         there = fetch("GET", server.catalog_endpoint + path)
-        assert (there.status, said in there.body) == (200, True)
+        assert (there.status, expected in there.body) == (200, True)
         assert fetch("GET", server.endpoint + path).code == "NoSuchBucket"
 
 

@@ -52,9 +52,9 @@ def test_supervisor_receives_the_crash_of_a_child_in_one_line() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         child.send_crash(theirs, ModuleNotFoundError("No module named\n'rocks'"))
-        said = ours.recv(65536)
-    assert said.startswith(child.CRASHED)
-    assert child.parse_crash(said) == "ModuleNotFoundError: No module named 'rocks'"
+        received = ours.recv(65536)
+    assert received.startswith(child.CRASHED)
+    assert child.parse_crash(received) == "ModuleNotFoundError: No module named 'rocks'"
 
 
 def test_reporting_to_an_exited_supervisor_is_no_error() -> None:

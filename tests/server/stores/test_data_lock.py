@@ -30,10 +30,10 @@ def test_second_server_is_refused_with_the_holder_of_the_lock(tmp_path: Path) ->
     with DataFolderLock.acquire(tmp_path, "127.0.0.1:9000", pause=no_pause):
         with pytest.raises(StateConflict) as refusal:
             DataFolderLock.acquire(tmp_path, "127.0.0.1:9001", patience_seconds=0)
-        said = str(refusal.value)
-        assert f"pid={os.getpid()} host={socket.gethostname()} listen=127.0.0.1:9000" in said
-        assert f"folder={tmp_path}" in said
-        assert "--data" in said
+        message = str(refusal.value)
+        assert f"pid={os.getpid()} host={socket.gethostname()} listen=127.0.0.1:9000" in message
+        assert f"folder={tmp_path}" in message
+        assert "--data" in message
     DataFolderLock.acquire(tmp_path, "127.0.0.1:9001", pause=no_pause).close()
 
 

@@ -67,9 +67,9 @@ async def test_endpoint_without_an_s3_store_is_named_in_the_error(settings: S3St
     with scripted_server(lambda request: ScriptedResponse(status, b"<html>a web page</html>")) as other:
         with pytest.raises(InvalidSetting) as caught:
             await open_remote(dataclasses.replace(settings, endpoint=other.url), SystemClock())
-        said = str(caught.value)
-        assert said.startswith("storage.s3.endpoint: not an S3 store. ")
-        assert f"endpoint={other.url} bucket={settings.bucket}" in said
+        message = str(caught.value)
+        assert message.startswith("storage.s3.endpoint: not an S3 store. ")
+        assert f"endpoint={other.url} bucket={settings.bucket}" in message
 
 
 async def test_errors_of_the_store_name_the_setting(settings: S3StorageSettings) -> None:

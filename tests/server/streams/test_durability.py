@@ -12,7 +12,7 @@ SHARED = MetaSettings(url=Secret("postgresql://lake@db/lake"))
 
 
 @pytest.mark.parametrize(
-    ("meta", "said", "uploads"),
+    ("meta", "ack_after_upload", "uploads"),
     [
         (SHARED, None, True),
         (MetaSettings(), None, False),
@@ -21,6 +21,6 @@ SHARED = MetaSettings(url=Secret("postgresql://lake@db/lake"))
     ],
 )
 def test_shared_metadata_store_requires_upload_before_acknowledgement(
-    meta: MetaSettings, said: bool | None, uploads: bool
+    meta: MetaSettings, ack_after_upload: bool | None, uploads: bool
 ) -> None:
-    assert acks_after_upload(Settings(meta=meta, streams=StreamsSettings(ack_after_upload=said))) is uploads
+    assert acks_after_upload(Settings(meta=meta, streams=StreamsSettings(ack_after_upload=ack_after_upload))) is uploads
