@@ -69,7 +69,7 @@ class Hit(NamedTuple):
 
 
 def area_of(file: Path) -> str:
-    """The row of a file in the table of remaining uses: a package, or a folder of documents."""
+    """The test case of a file: a package, or a folder of documents."""
     parts = file.relative_to(REPOSITORY).parts
     if parts[0] == "src":
         return "/".join(parts[:3]) if len(parts) > 3 else "src/lakebed"
