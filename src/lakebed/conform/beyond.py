@@ -64,7 +64,7 @@ ITEMS: Final = (
                 "sort compaction",
                 (
                     f"{_COMPACTION}::test_small_files_become_one_per_partition",
-                    f"{_SPARK_MAINTENANCE}::test_small_files_become_one_a_partition",
+                    f"{_SPARK_MAINTENANCE}::test_compaction_leaves_one_file_per_partition",
                 ),
                 f"{_BY_SPARK}; sort and Z-order",
             ),
@@ -74,7 +74,7 @@ ITEMS: Final = (
                     f"{_COMPACTION}::test_position_deletes_are_applied_and_remaining_ones_compacted",
                     f"{_COMPACTION}::test_equality_deletes_are_applied_and_removed",
                     f"{_COMPACTION}::test_deletion_vectors_are_applied_and_row_ids_kept",
-                    f"{_SPARK_MAINTENANCE}::test_deletion_vectors_are_compacted_away",
+                    f"{_SPARK_MAINTENANCE}::test_compaction_applies_deletion_vectors",
                 ),
                 f"{_BY_SPARK}; applies position deletes, equality deletes and deletion vectors",
             ),
@@ -82,7 +82,7 @@ ITEMS: Final = (
                 "delete-file rewrite",
                 (
                     f"{_COMPACTION}::test_position_deletes_are_applied_and_remaining_ones_compacted",
-                    f"{_SPARK_MAINTENANCE}::test_position_deletes_are_rewritten_and_compacted_away",
+                    f"{_SPARK_MAINTENANCE}::test_position_deletes_are_rewritten_and_compacted",
                 ),
                 _BY_SPARK,
             ),
