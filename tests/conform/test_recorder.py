@@ -68,7 +68,7 @@ def became(recorder: Recorder, *tests: str) -> dict[str, str]:
     ("file", "client", "scenario"),
     [
         ("tests/clients/iceberg/test_pyiceberg_writing.py", "pyiceberg", "writing"),
-        ("tests/clients/test_pyiceberg_vended_keys.py", "pyiceberg", "vended_keys"),
+        ("tests/clients/test_pyiceberg_vended_credentials.py", "pyiceberg", "vended_credentials"),
         ("tests/clients/iceberg/test_duckdb.py", "duckdb", "all"),
         ("tests/clients/iceberg/test_trino.py", "trino", "all"),
         ("tests/clients/test_mc.py", "mc", "all"),

@@ -9,7 +9,7 @@ from .claims import ClaimStatus, FeatureClaim, judge
 from .evidence import EvidenceSummary
 
 _CLIENTS: Final = "tests/clients/iceberg"
-_VENDED: Final = "tests/clients/test_pyiceberg_vended_keys.py"
+_VENDED: Final = "tests/clients/test_pyiceberg_vended_credentials.py"
 _TABLES: Final = "tests/catalog"
 _WIRE: Final = "tests/wire/iceberg"
 _SPARK_MAINTENANCE: Final = f"{_CLIENTS}/test_spark_maintenance.py"

@@ -32,7 +32,7 @@ CAPABILITIES: Final = (
         FeatureClaim(
             "credential-vending",
             (
-                "tests/clients/test_pyiceberg_vended_keys.py",
+                "tests/clients/test_pyiceberg_vended_credentials.py",
                 f"{_CLIENTS}/test_pyiceberg_access.py::test_files_are_accessible_with_vended_credentials",
             ),
         ),

@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, MonthTransform
 from pyiceberg.types import StringType
 
-from tests.clients.iceberg.delegating import relay_requesting_vended_credentials
+from tests.clients.iceberg.delegation_relay import relay_requesting_vended_credentials
 from tests.clients.iceberg.duck import Duck, duckdb_on
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people

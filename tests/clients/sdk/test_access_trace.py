@@ -99,7 +99,7 @@ def assert_traced_to(delegation: Delegation, traced: Traced) -> None:
     assert 0 < delegation.expires_ms - delegation.issued_ms <= 900_000
 
 
-def test_boto3_with_vended_keys(traced: Traced, connect: Connect) -> None:
+def test_uses_of_vended_credentials_by_boto3_are_traced(traced: Traced, connect: Connect) -> None:
     keys, bucket, key = traced.vended(), traced.lake.warehouse, f"{traced.prefix}/data/a file.parquet"
     s3 = connect(traced.server, keys)
     s3.put_object(Bucket=bucket, Key=key, Body=b"some rows")

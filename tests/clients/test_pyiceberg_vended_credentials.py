@@ -12,7 +12,7 @@ from pyiceberg.exceptions import ForbiddenError
 
 from tests.clients.boto import root_keys
 from tests.clients.people import User, user_who_may
-from tests.clients.sdk.test_vended_keys import call
+from tests.clients.sdk.test_vended_credentials import call
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
