@@ -21,8 +21,8 @@ import pytest
 
 from tests.clients.boto import Keys, connected, root_keys
 from tests.clients.iceberg.lake import new_lake
-from tests.clients.people import make_user, user_who_may
 from tests.clients.tls import make_certificate, running_tls_server
+from tests.clients.users import make_user, user_with_actions
 from tests.fixtures.minio import MinioServer, minio
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import RunningServer, lakebed_server
@@ -230,7 +230,7 @@ def test_objects_left_without_delete_permission_are_reported(
     lakebed_server: RunningServer, empty_folder: Path, tmp_path: Path
 ) -> None:
     rights = ("s3:PutObject", "s3:GetObject", "s3:ListBucket*", "s3:AbortMultipartUpload", "sts:*")
-    writer = user_who_may(lakebed_server, tmp_path, *rights)
+    writer = user_with_actions(lakebed_server, tmp_path, *rights)
     bucket = f"kept-{uuid.uuid4().hex[:12]}"
     with connected(lakebed_server) as s3:
         s3.create_bucket(Bucket=bucket)

@@ -11,7 +11,7 @@ from lakebed.client import events as module
 from lakebed.core.errors import AccessDenied, InvalidInput
 from lakebed.core.ids import new_deployment_id
 from lakebed.events.ids import EventIds
-from tests.clients.people import user_who_may
+from tests.clients.users import user_with_actions
 
 from .conftest import Lake, access_to
 
@@ -121,7 +121,7 @@ def test_follow_returns_new_events(lake: Lake) -> None:
 
 def test_audit_log_names_principal_and_change(lake: Lake, tmp_path: Path) -> None:
     before = lake.client.audit.read(limit=0).last_seq
-    user = user_who_may(lake.server, tmp_path, "lakebed:ReadAudit")
+    user = user_with_actions(lake.server, tmp_path, "lakebed:ReadAudit")
     with LakebedClient(access=access_to(lake.server, user.keys)) as auditor:
         page = auditor.audit.read(before, kinds=["UserCreated", "AccessKeyCreated", "PolicyAttached"])
         assert {(event.kind, event.payload["user"], event.payload["principal"]) for event in page.events} == {

@@ -25,7 +25,7 @@ from lakebed.core.errors import (
 )
 from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.core.sigv4 import signed_headers
-from tests.clients.people import user_who_may
+from tests.clients.users import user_with_actions
 from tests.fixtures.server import running_server
 
 from .conftest import Lake, access_to
@@ -237,7 +237,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_denied_request_names_the_permission(lake: Lake, tmp_path: Path) -> None:
     spec = task_spec(lake)
     task_id = lake.client.tasks.submit(spec).task.id
-    user = user_who_may(lake.server, tmp_path, "lakebed:ListTasks")
+    user = user_with_actions(lake.server, tmp_path, "lakebed:ListTasks")
     with LakebedClient(access=access_to(lake.server, user.keys)) as looker:
         assert looker.tasks.get(task_id).id == task_id
         with pytest.raises(AccessDenied, match="lakebed:SubmitTask"):

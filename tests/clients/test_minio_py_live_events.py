@@ -16,9 +16,9 @@ from minio import Minio, S3Error
 from minio.notificationconfig import NotificationConfig, QueueConfig
 
 from tests.clients.boto import REGION, root_keys
-from tests.clients.people import User, make_user
 from tests.clients.repeating import repeating_action
 from tests.clients.signing import EMPTY_SHA256, Signer
+from tests.clients.users import User, make_user
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration

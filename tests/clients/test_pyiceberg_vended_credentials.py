@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import ForbiddenError
 
 from tests.clients.boto import root_keys
-from tests.clients.people import User, user_who_may
 from tests.clients.sdk.test_vended_credentials import call
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
@@ -47,7 +47,7 @@ def warehouse(lakebed_server: RunningServer, s3: Any, bucket: str) -> str:
 def test_tables_are_created_written_and_read_with_vended_credentials(
     lakebed_server: RunningServer, warehouse: str, tmp_path: Path
 ) -> None:
-    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    engine = user_with_actions(lakebed_server, tmp_path, "s3tables:*")
     catalog = catalog_of(lakebed_server, engine, warehouse)
     catalog.create_namespace("ns")
     table = catalog.create_table(("ns", "t"), schema=ROWS.schema)
@@ -59,7 +59,7 @@ def test_tables_are_created_written_and_read_with_vended_credentials(
 def test_staged_table_is_written_before_it_is_committed(
     lakebed_server: RunningServer, warehouse: str, tmp_path: Path
 ) -> None:
-    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    engine = user_with_actions(lakebed_server, tmp_path, "s3tables:*")
     catalog = catalog_of(lakebed_server, engine, warehouse)
     catalog.create_namespace("ns")
     with catalog.create_table_transaction(("ns", "t"), schema=ROWS.schema) as staged:
@@ -68,16 +68,16 @@ def test_staged_table_is_written_before_it_is_committed(
 
 
 def test_reader_reads_and_does_not_write(lakebed_server: RunningServer, warehouse: str, tmp_path: Path) -> None:
-    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*")
+    engine = user_with_actions(lakebed_server, tmp_path, "s3tables:*")
     catalog = catalog_of(lakebed_server, engine, warehouse)
     catalog.create_namespace("ns")
     catalog.create_table(("ns", "t"), schema=ROWS.schema).append(ROWS)
-    analyst = user_who_may(lakebed_server, tmp_path, "s3tables:Get*")
+    analyst = user_with_actions(lakebed_server, tmp_path, "s3tables:Get*")
     table = catalog_of(lakebed_server, analyst, warehouse).load_table(("ns", "t"))
     assert table.scan().to_arrow() == ROWS
     with pytest.raises(OSError, match="ACCESS_DENIED"):
         table.append(ROWS)
-    stranger = user_who_may(
+    stranger = user_with_actions(
         lakebed_server, tmp_path, "s3tables:GetTableBucket", "s3tables:GetTableMetadataLocation", "s3:*"
     )
     with pytest.raises(ForbiddenError):
@@ -91,7 +91,7 @@ def test_without_vended_credentials_the_client_uses_its_own(
     root = root_keys(lakebed_server)
     change = {"updates": {"access-delegation": "none"}}
     call(lakebed_server, root, "POST", f"buckets/{warehouse}/properties", change)
-    engine = user_who_may(lakebed_server, tmp_path, "s3tables:*", "s3:*")
+    engine = user_with_actions(lakebed_server, tmp_path, "s3tables:*", "s3:*")
     own = {"s3.access-key-id": engine.keys.access_key, "s3.secret-access-key": engine.keys.secret_key}
     catalog = catalog_of(lakebed_server, engine, warehouse, **own)
     catalog.create_namespace("ns")

@@ -14,7 +14,7 @@ import pytest
 from lakebed.conform.engines import VERSIONS
 from lakebed.conform.failures import failure_probes
 from lakebed.conform.rest import CatalogCalls
-from tests.clients.people import make_user
+from tests.clients.users import make_user
 from tests.fixtures.server import RunningServer
 
 from .test_options import target

@@ -17,8 +17,8 @@ from examples.compaction_service.service import Catalog, Service, Table
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.people import administer
 from tests.clients.plain_http import fetch
+from tests.clients.users import administer
 from tests.fixtures.server import RunningServer
 
 if TYPE_CHECKING:

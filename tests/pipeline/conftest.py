@@ -11,7 +11,7 @@ import pytest
 from lakebed.core.settings import PipelineDelegation
 from tests.clients.boto import connected, root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
-from tests.clients.people import User, user_who_may
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer
 from tests.pipeline.bench import Bench, new_bench
 
@@ -45,7 +45,7 @@ def namespace(lake: Lake) -> str:
 @pytest.fixture(scope="session")
 def engineer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user with all table permissions and none in S3, who depends on vended credentials."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ from lakebed.pipeline.worker import TaskResult, Worker
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, people
-from tests.clients.people import user_who_may
+from tests.clients.users import user_with_actions
 from tests.fixtures.server import RunningServer
 
 SOON: Final = {"LAKEBED_PIPELINE__DEBOUNCE": "100ms", "LAKEBED_PIPELINE__SCHEDULE_INTERVAL": "1h"}
@@ -134,7 +134,7 @@ class MaintainedLake:
 @contextmanager
 def maintained_lake(server: RunningServer, folder: Path) -> Iterator[MaintainedLake]:
     """A new table bucket of a server, with a worker's credentials."""
-    keys = user_who_may(server, folder, *WORKER_PERMISSIONS).keys
+    keys = user_with_actions(server, folder, *WORKER_PERMISSIONS).keys
     root = ServerAccess(server.endpoint, server.access_key, Secret(server.secret_key))
     with LakebedClient(access=root) as client:
         yield MaintainedLake(new_lake(server), client, keys)

@@ -16,7 +16,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.fixtures.ports import free_port
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, Bench

@@ -14,7 +14,7 @@ import pytest
 
 from lakebed.pipeline.jobs import compaction
 from lakebed.pipeline.table_ref import CatalogTable
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, Bench
 

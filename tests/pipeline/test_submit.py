@@ -17,7 +17,7 @@ from lakebed.pipeline import jobs
 from lakebed.pipeline.jobs import MODULES, find_job
 from lakebed.pipeline.submit import FAILED, parse_options, run_program
 from tests.clients.boto import root_keys
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.pipeline.bench import SPARK_MARKS, Bench
 
 FOLDER = Path(jobs.__file__).parent

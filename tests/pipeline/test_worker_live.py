@@ -24,7 +24,7 @@ from lakebed.pipeline.report import JobReport
 from lakebed.pipeline.spark.job_runner import SparkJobRunner
 from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.rows import ids_of, people
-from tests.clients.people import user_who_may
+from tests.clients.users import user_with_actions
 from tests.fixtures.server import RunningServer, running_server
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, new_bench
@@ -132,7 +132,7 @@ def test_policies_and_commits_lead_to_tasks_that_a_worker_runs(
 def test_worker_with_permission_exports_events(
     maintained: MaintainedLake, server: RunningServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    keys = user_who_may(server, tmp_path, *WORKER_PERMISSIONS, "lakebed:ReadEvents").keys
+    keys = user_with_actions(server, tmp_path, *WORKER_PERMISSIONS, "lakebed:ReadEvents").keys
     reader = replace(maintained, worker_keys=keys)
     spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse=maintained.lake.warehouse)
     task = maintained.client.tasks.submit(spec).task

@@ -17,8 +17,8 @@ from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import DecisionsSettings
 from lakebed.server.decisions import wire_authorizer
 from tests.clients.boto import Keys, connected, root_keys
-from tests.clients.people import User, make_user
 from tests.clients.plain_http import Answer, fetch
+from tests.clients.users import User, make_user
 from tests.fixtures.opa import TOKEN, PolicyAgent, running_agent
 from tests.fixtures.server import RunningServer, running_server
 

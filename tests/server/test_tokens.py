@@ -15,8 +15,8 @@ from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import OidcProvider
 from lakebed.server.tokens import read_provider
-from tests.clients.people import administer
 from tests.clients.plain_http import Answer, fetch
+from tests.clients.users import administer
 from tests.fixtures.canaille import CLIENT_ID, OTHER_CLIENT_ID, PEOPLE, IdentityProvider, new_provider
 from tests.fixtures.server import RunningServer, running_server, start_server
 from tests.governance.tokens.forging import parts

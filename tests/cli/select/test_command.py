@@ -16,7 +16,7 @@ from tests.cli.conftest import Lakebed, Outcome
 from tests.clients.boto import connected
 from tests.clients.iceberg.lake import Lake as CatalogLake
 from tests.clients.iceberg.lake import new_lake
-from tests.clients.people import make_user
+from tests.clients.users import make_user
 from tests.fixtures.server import RunningServer, running_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

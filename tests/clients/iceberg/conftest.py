@@ -15,7 +15,7 @@ from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.trino import STATIC as STATIC_IN_TRINO
 from tests.clients.iceberg.trino import VENDED as VENDED_TO_TRINO
 from tests.clients.iceberg.trino import TrinoCatalog, new_catalog
-from tests.clients.people import User, user_who_may
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer
 from tests.fixtures.trino import TrinoServer
 
@@ -50,19 +50,19 @@ def namespace(lake: Lake) -> str:
 @pytest.fixture(scope="session")
 def engineer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user with every table permission and no S3 permission, who depends on access delegation for files."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*")
 
 
 @pytest.fixture(scope="session")
 def analyst(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user that may read tables, without S3 permissions."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
 
 
 @pytest.fixture(scope="session")
 def insider(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user with every table and S3 permission, whose own access key opens files."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("insider"), "s3tables:*", "s3:*")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("insider"), "s3tables:*", "s3:*")
 
 
 # -- Spark --------------------------------------------------------------------------------------------------------

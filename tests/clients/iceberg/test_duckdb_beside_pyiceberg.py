@@ -18,7 +18,7 @@ from tests.clients.iceberg.delegation_relay import relay_requesting_vended_crede
 from tests.clients.iceberg.duck import Duck, duckdb_on
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.people import User
+from tests.clients.users import User
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from tests.clients.boto import Keys
 from tests.clients.iceberg.duck import Duck, opened_duckdb
 from tests.clients.iceberg.lake import OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, people
-from tests.clients.people import User
+from tests.clients.users import User
 
 pytestmark = pytest.mark.integration
 

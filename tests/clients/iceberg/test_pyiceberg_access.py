@@ -17,7 +17,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from tests.clients.boto import Keys, root_keys
 from tests.clients.iceberg.lake import ALIAS, DELEGATION, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.people import User
+from tests.clients.users import User
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ from pyiceberg.exceptions import ForbiddenError, OAuthError, UnauthorizedError
 from tests.clients.boto import Keys, root_keys
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
-from tests.clients.people import User, administer, user_who_may
 from tests.clients.plain_http import fetch
+from tests.clients.users import User, administer, user_with_actions
 
 pytestmark = pytest.mark.integration
 
@@ -115,7 +115,7 @@ def test_given_token_is_sufficient(lake: Lake, namespace: str, engineer: User) -
 
 
 def test_disabling_a_user_takes_effect_during_its_session(lake: Lake, tmp_path: Any, namespace: str) -> None:
-    user = user_who_may(lake.server, tmp_path, "s3tables:*")
+    user = user_with_actions(lake.server, tmp_path, "s3tables:*")
     with pyiceberg(lake, user.keys) as catalog:
         table = catalog.create_table((namespace, "t"), SCHEMA)
         table.append(people(1))

@@ -13,7 +13,7 @@ import pytest
 from tests.clients.boto import Connect, refused
 from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, AccessMode, Engine, answered, new_engine
 from tests.clients.iceberg.lake import Lake, new_lake
-from tests.clients.people import User, administer, user_who_may
+from tests.clients.users import User, administer, user_with_actions
 from tests.fixtures.server import RunningServer, running_server
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_reader_reads_and_does_not_write(
     mode: AccessMode,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    analyst = user_who_may(lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
+    analyst = user_with_actions(lake.server, tmp_path_factory.mktemp("analyst"), "s3tables:Get*", "s3tables:List*")
     vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
     reads = new_engine(spark, lake, mode, analyst.keys)
     t = reads.table(namespace)
@@ -74,7 +74,7 @@ def test_without_delegation_spark_uses_its_static_credentials(
     quiet = new_lake(lakebed_server)
     change = {"updates": {"access-delegation": "none"}}
     assert quiet.request("POST", f"buckets/{quiet.warehouse}/properties", change).status == 200
-    engineer = user_who_may(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*", "s3:*")
+    engineer = user_with_actions(lakebed_server, tmp_path_factory.mktemp("engineer"), "s3tables:*", "s3:*")
     mode = AccessMode("own", settings=VENDED.settings, static_credentials=True)
     engine = new_engine(spark, quiet, mode, engineer.keys)
     engine.sql(f"CREATE NAMESPACE {engine.catalog}.ns")
@@ -89,7 +89,7 @@ def test_without_delegation_spark_uses_its_static_credentials(
 def test_absent_and_forbidden_tables_have_the_same_error(
     spark: SparkSession, lake: Lake, vended: Engine, namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    stranger = user_who_may(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
+    stranger = user_with_actions(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
     vended.sql(f"CREATE TABLE {vended.table(namespace)} USING iceberg AS SELECT id FROM range(3)")
     engine = new_engine(spark, lake, VENDED, stranger.keys)
     for name in ("t", "none"):
@@ -105,7 +105,7 @@ def test_signatures_are_not_shared_between_users_of_a_process(
     for name in ("secret", "shared"):
         owner.sql(f"CREATE TABLE {owner.table(namespace, name)} USING iceberg AS SELECT id FROM range(3)")
     folder = tmp_path_factory.mktemp("guest")
-    guest = user_who_may(lake.server, folder, "s3tables:*")
+    guest = user_with_actions(lake.server, folder, "s3tables:*")
     condition = {"StringEquals": {"s3tables:tableName": "secret"}}
     denial = {"Effect": "Deny", "Action": "s3tables:*", "Resource": "*", "Condition": condition}
     (folder / "denial.json").write_text(json.dumps({"Version": "2012-10-17", "Statement": [denial]}))
@@ -154,7 +154,7 @@ def short_lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShortLived
     flag = f"tables.credential_ttl={SHORT_SECONDS}"
     server: RunningServer
     with running_server(folder / "data", "--set", flag, workers=1) as server:
-        yield ShortLivedCredentials(new_lake(server), user_who_may(server, folder, "s3tables:*"))
+        yield ShortLivedCredentials(new_lake(server), user_with_actions(server, folder, "s3tables:*"))
 
 
 def test_credentials_are_refreshed_during_long_writes(spark: SparkSession, short_lived: ShortLivedCredentials) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.clients.boto import Keys, root_keys
 from tests.clients.iceberg.engine import SPARK_MARKS, answered, with_credential
 from tests.clients.iceberg.lake import POLARIS, Lake
-from tests.clients.people import User
+from tests.clients.users import User
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import pytest
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, STATIC, VENDED, AccessMode, Engine, answered, new_engine
 from tests.clients.iceberg.lake import Lake
-from tests.clients.people import User
+from tests.clients.users import User
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

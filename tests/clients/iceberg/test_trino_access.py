@@ -13,7 +13,7 @@ from tests.clients.boto import REGION, Connect, refused
 from tests.clients.iceberg.lake import ALIAS, OWN, POLARIS, Lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
 from tests.clients.iceberg.trino import STATIC, TRINO_MARKS, VENDED, TrinoCatalog, new_catalog, reasons
-from tests.clients.people import User, user_who_may
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.trino import TrinoServer
 
 pytestmark = TRINO_MARKS
@@ -106,7 +106,7 @@ def test_absent_and_forbidden_tables_have_the_same_error(
     namespace: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    stranger = user_who_may(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
+    stranger = user_with_actions(lake.server, tmp_path_factory.mktemp("stranger"), "s3tables:GetTableBucket")
     catalog.create_table((namespace, "t"), SCHEMA).append(people(1))
     sees = new_catalog(trino_server, lake, stranger.keys, VENDED)
     for name in ("t", "none"):

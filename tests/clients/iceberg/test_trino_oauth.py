@@ -10,7 +10,7 @@ from trino.exceptions import TrinoQueryError
 from tests.clients.boto import REGION, Keys
 from tests.clients.iceberg.lake import OWN, Lake
 from tests.clients.iceberg.trino import TRINO_MARKS, VENDED, TrinoCatalog, reasons
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.fixtures.trino import TrinoServer
 
 pytestmark = TRINO_MARKS

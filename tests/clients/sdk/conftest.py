@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clients.people import User, make_user
+from tests.clients.users import User, make_user
 from tests.fixtures.server import RunningServer
 
 

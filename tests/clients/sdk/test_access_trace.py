@@ -20,8 +20,8 @@ from lakebed.core.errors import NotFound
 from tests.client.conftest import access_to
 from tests.clients.boto import REGION, Connect, Keys, connected, refused, root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
-from tests.clients.people import User, user_who_may
 from tests.clients.plain_http import fetch
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer, running_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -82,7 +82,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     folder = tmp_path_factory.mktemp("traced")
     with running_server(folder / "data", "--set", "log.access=true", "--set", "log.format=json") as server:
         lake = new_lake(server)
-        engineer = user_who_may(server, folder, "s3tables:GetTableData", "s3tables:PutTableData", "sts:*")
+        engineer = user_with_actions(server, folder, "s3tables:GetTableData", "s3tables:PutTableData", "sts:*")
         lake.call("POST", "namespaces", {"namespace": ["ns"]})
         made = lake.call("POST", "namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
         prefix = made["metadata"]["location"].removeprefix(f"s3://{lake.warehouse}/")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.clients.boto import REGION, Connect, Keys, refused, root_keys
 from tests.clients.iceberg.lake import OWN, Lake, new_lake
-from tests.clients.people import User, user_who_may
 from tests.clients.plain_http import fetch
 from tests.clients.signing import Signer
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer, running_server
 from tests.fixtures.versitygw import Gateway, Suite, running_gateway, versitygw
 
@@ -75,7 +75,7 @@ def site(versitygw: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             made = lake.call("POST", "namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
             prefix = made["metadata"]["location"].removeprefix(f"s3://{lake.warehouse}/")
             yield GatewayDeployment(
-                gateway, lake, user_who_may(server, folder, "s3tables:Get*", "s3tables:PutTableData"), prefix
+                gateway, lake, user_with_actions(server, folder, "s3tables:Get*", "s3tables:PutTableData"), prefix
             )
 
 

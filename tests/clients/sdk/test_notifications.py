@@ -10,7 +10,7 @@ import pytest
 from lakebed.client import LakebedClient
 from tests.client.conftest import access_to
 from tests.clients.boto import Connect, refused
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.fixtures.server import RunningServer
 from tests.server.running_processes import wait_until
 

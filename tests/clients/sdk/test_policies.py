@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.clients.boto import ANONYMOUS, Connect, all_keys, body_of, code_and_status, refused
-from tests.clients.people import User
 from tests.clients.plain_http import fetch
+from tests.clients.users import User
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.clients.boto import Connect, Keys, all_keys, body_of, refused
-from tests.clients.people import User, administer, make_user
 from tests.clients.plain_http import fetch
 from tests.clients.signing import EMPTY_SHA256, Signer
+from tests.clients.users import User, administer, make_user
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.clients.boto import ANONYMOUS, Connect, Keys, all_keys, body_of, refused, root_keys
-from tests.clients.people import User, administer, user_who_may
 from tests.clients.plain_http import fetch
 from tests.clients.signing import Signer
+from tests.clients.users import User, administer, user_with_actions
 from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,7 @@ def call(server: RunningServer, keys: Keys, method: str, path: str, document: ob
 @pytest.fixture(scope="module")
 def engine(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user that may write tables, without S3 permissions."""
-    return user_who_may(
+    return user_with_actions(
         lakebed_server, tmp_path_factory.mktemp("engine"), "s3tables:GetTableData", "s3tables:PutTableData"
     )
 
@@ -72,7 +72,7 @@ def engine(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def analyst(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user that may read tables, without S3 permissions."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:GetTableData")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("analyst"), "s3tables:GetTableData")
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_session_of_vended_credentials_has_their_limits(
 def test_vended_credentials_end_with_the_access_key_that_requested_them(
     connect: Connect, lakebed_server: RunningServer, table: Table, tmp_path: Path
 ) -> None:
-    guest = user_who_may(lakebed_server, tmp_path, "s3tables:GetTableData")
+    guest = user_with_actions(lakebed_server, tmp_path, "s3tables:GetTableData")
     # Connections go to the workers round-robin.
     clients = [connect(lakebed_server, table.keys(guest)) for _ in range(2)]
     for client in clients:
@@ -255,7 +255,7 @@ def test_vended_credentials_end_with_the_access_key_that_requested_them(
 def test_s3_permissions_do_not_grant_access_to_tables(
     connect: Connect, lakebed_server: RunningServer, table: Table, tmp_path: Path
 ) -> None:
-    client = connect(lakebed_server, user_who_may(lakebed_server, tmp_path, "s3:*").keys)
+    client = connect(lakebed_server, user_with_actions(lakebed_server, tmp_path, "s3:*").keys)
     client.put_object(Bucket=table.bucket, Key="loose/g", Body=b"x")
     for action in (client.get_object, client.put_object, client.delete_object):
         with refused("AccessDenied", 403):

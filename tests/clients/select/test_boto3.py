@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import EventStreamError
 
 from tests.clients.boto import ANONYMOUS, Connect
-from tests.clients.people import make_user
+from tests.clients.users import make_user
 from tests.fixtures.server import RunningServer
 
 from .conftest import CSV, JSON, LINES, NAMED_CSV, PARQUET, SelectClient, counted

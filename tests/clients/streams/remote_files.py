@@ -14,8 +14,8 @@ import pyarrow
 
 import fluss
 from tests.clients.boto import connected as s3_connected
-from tests.clients.people import User, administer, make_user, user_who_may
 from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams
+from tests.clients.users import User, administer, make_user, user_with_actions
 from tests.fixtures.server import RunningServer, start_server
 
 BUCKET: Final = "bytes"
@@ -83,7 +83,7 @@ def file_store(folder: Path) -> Iterator[FileStore]:
     try:
         with s3_connected(server) as s3:
             s3.create_bucket(Bucket=BUCKET)
-        yield FileStore(server, user_who_may(server, folder, "s3:*", "sts:AssumeRole"))
+        yield FileStore(server, user_with_actions(server, folder, "s3:*", "sts:AssumeRole"))
     finally:
         server.kill()
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import fluss
-from tests.clients.people import make_user
 from tests.clients.streams.remote_files import (
     ADDRESS,
     ROWS,
@@ -24,6 +23,7 @@ from tests.clients.streams.remote_files import (
     serving_from,
 )
 from tests.clients.streams.serving import StreamServer, connected, make_table
+from tests.clients.users import make_user
 from tests.fixtures.compatibility_kit import find_or_install_compiler
 from tests.fixtures.maven import Maven, fetched, fetched_jars
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.clients.people import make_user
 from tests.clients.streams.serving import StreamServer
+from tests.clients.users import make_user
 from tests.fixtures.pyfluss_suite import find_or_download_suite
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 

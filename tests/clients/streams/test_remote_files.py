@@ -16,7 +16,6 @@ from lakebed.client.streams.messages import messages, number, text
 from lakebed.core.secrets import Secret
 from tests.clients.boto import Keys
 from tests.clients.boto import connected as s3_connected
-from tests.clients.people import User, user_who_may
 from tests.clients.streams.remote_files import (
     ADDRESS,
     BUCKET,
@@ -30,6 +29,7 @@ from tests.clients.streams.remote_files import (
     serving_from,
 )
 from tests.clients.streams.serving import StreamServer, connected, read_records
+from tests.clients.users import User, user_with_actions
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -62,7 +62,7 @@ async def scan(streams: StreamServer) -> list[int]:
 async def test_pyfluss_reads_segments_with_its_own_credentials(
     store: FileStore, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = user_who_may(store.server, tmp_path, "s3:GetObject")
+    reader = user_with_actions(store.server, tmp_path, "s3:GetObject")
     with serving_from(store, data, ADDRESS) as streams:
         before = len(store.reads())
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", reader.keys.access_key)

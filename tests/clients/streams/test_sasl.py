@@ -12,8 +12,8 @@ import fluss
 from lakebed.client.streams.connection import AUTHENTICATE, StreamConnection
 from lakebed.client.streams.messages import write_fields
 from lakebed.fluss.errors import ErrorCode, FlussError
-from tests.clients.people import administer, make_user, user_who_may
 from tests.clients.streams.serving import StreamServer, config, connected, error_code, make_table, read_records
+from tests.clients.users import administer, make_user, user_with_actions
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 pytestmark = pytest.mark.integration
@@ -128,7 +128,7 @@ async def test_reader_cannot_write(streams: StreamServer, connection: Any, table
     table = await make_table(connection, table_path)
     async with table.new_append().create_writer() as writer:
         writer.append({"id": 1, "name": "n", "score": 0.0})
-    reader = user_who_may(streams.server, tmp_path, "streams:Read", "streams:Describe")
+    reader = user_with_actions(streams.server, tmp_path, "streams:Read", "streams:Describe")
     # An idempotent writer is refused before its first batch: it requests a writer id first.
     plain = {"writer.enable-idempotence": "false", "writer.acks": "1"}
     async with connected(streams, reader.keys.access_key, reader.keys.secret_key, **plain) as theirs:
@@ -146,7 +146,7 @@ async def test_revoked_write_permission_takes_effect(
     streams: StreamServer, connection: Any, table_path: Any, tmp_path: Path
 ) -> None:
     await make_table(connection, table_path)
-    user = user_who_may(streams.server, tmp_path, "streams:*")
+    user = user_with_actions(streams.server, tmp_path, "streams:*")
     plain = {"writer.enable-idempotence": "false", "writer.acks": "1"}
     async with connected(streams, user.keys.access_key, user.keys.secret_key, **plain) as theirs:
         table = await theirs.get_table(table_path)
@@ -195,7 +195,7 @@ async def test_secrets_are_not_logged(streams: StreamServer) -> None:
 
 
 async def test_deleted_access_key_is_refused(streams: StreamServer, tmp_path: Path) -> None:
-    user = user_who_may(streams.server, tmp_path, "streams:*")
+    user = user_with_actions(streams.server, tmp_path, "streams:*")
     async with connected(streams, user.keys.access_key, user.keys.secret_key) as theirs:
         assert "fluss" in await theirs.get_admin().list_databases()
         administer(streams.server, "key", "delete", user.keys.access_key)

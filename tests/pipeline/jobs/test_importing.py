@@ -18,7 +18,7 @@ from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineDelegation
 from tests.clients.boto import REGION, all_keys, root_keys
 from tests.clients.iceberg.lake import Lake
-from tests.clients.people import User, user_who_may
+from tests.clients.users import User, user_with_actions
 from tests.fixtures.server import RunningServer
 from tests.pipeline.bench import SPARK_MARKS, Bench, changed_nothing, new_bench
 
@@ -37,7 +37,7 @@ def parquet(**columns: Any) -> bytes:
 @pytest.fixture(scope="module")
 def importer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user with all permissions on tables and objects, as an import in place requires."""
-    return user_who_may(lakebed_server, tmp_path_factory.mktemp("importer"), "s3tables:*", "s3:*")
+    return user_with_actions(lakebed_server, tmp_path_factory.mktemp("importer"), "s3tables:*", "s3:*")
 
 
 @pytest.fixture(scope="module")

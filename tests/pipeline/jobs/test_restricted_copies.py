@@ -14,7 +14,7 @@ from lakebed.core.jobs import JobKind
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.lake import Lake
-from tests.clients.people import User
+from tests.clients.users import User
 from tests.pipeline.bench import SPARK_MARKS, Bench, access_of, changed_nothing
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]

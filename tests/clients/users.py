@@ -32,7 +32,7 @@ def make_user(server: RunningServer, *policies: str) -> User:
     return User(made["user"], made["arn"], Keys(key["access_key"], key["secret_key"]))
 
 
-def user_who_may(server: RunningServer, folder: Path, *actions: str) -> User:
+def user_with_actions(server: RunningServer, folder: Path, *actions: str) -> User:
     """Create a user with a policy that allows these actions on every resource. `folder` holds the document."""
     made = make_user(server)
     statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
