@@ -99,13 +99,13 @@ def test_cors_is_read_back(s3: Any, bucket: str) -> None:
 def test_cors_preflight_is_allowed_if_a_rule_matches(s3: Any, bucket: str) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": CORS[:1]})
     link = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"})
-    asked = {"Origin": "https://app.example.com", "Access-Control-Request-Method": "PUT"}
-    preflight = fetch("OPTIONS", link, headers={**asked, "Access-Control-Request-Headers": "x-amz-date"})
+    preflight_headers = {"Origin": "https://app.example.com", "Access-Control-Request-Method": "PUT"}
+    preflight = fetch("OPTIONS", link, headers={**preflight_headers, "Access-Control-Request-Headers": "x-amz-date"})
     assert preflight.status == 200
     assert preflight.headers["access-control-allow-origin"] == "https://app.example.com"
     assert "PUT" in preflight.headers["access-control-allow-methods"]
     assert preflight.headers["access-control-max-age"] == "600"
-    assert fetch("OPTIONS", link, headers={**asked, "Origin": "https://example.org"}).status == 403
+    assert fetch("OPTIONS", link, headers={**preflight_headers, "Origin": "https://example.org"}).status == 403
     answer = fetch("PUT", link, headers={"Origin": "https://app.example.com"}, body=b"1")
     assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
     assert answer.headers["access-control-expose-headers"] == "ETag"

@@ -47,9 +47,9 @@ def batch(first: int, schema_id: int = 1) -> bytes:
 
 def produce(streams: StreamServer, table_id: int, *parts: bytes) -> list[tuple[int, str]]:
     """Send each part to a separate bucket; the error code and message of each."""
-    asked = b"".join(write_fields({4: write_fields({2: bucket, 3: part})}) for bucket, part in enumerate(parts))
+    request = b"".join(write_fields({4: write_fields({2: bucket, 3: part})}) for bucket, part in enumerate(parts))
     connection = connect(streams)
-    answer = connection.call(1014, write_fields({1: -1, 2: table_id, 3: 60_000}) + asked)
+    answer = connection.call(1014, write_fields({1: -1, 2: table_id, 3: 60_000}) + request)
     connection.close()
     return [(number(each, 3), text(each, 4).decode()) for each in messages(answer, 1)]
 
@@ -80,8 +80,8 @@ async def test_invalid_kv_batches_are_refused(streams: StreamServer, connection:
 
     def put(records: bytes) -> int:
         raw = connect(streams)
-        asked = write_fields({1: -1, 2: table_id, 3: 60_000, 5: write_fields({2: 0, 3: records})})
-        (bucket,) = messages(raw.call(1016, asked), 1)
+        request = write_fields({1: -1, 2: table_id, 3: 60_000, 5: write_fields({2: 0, 3: records})})
+        (bucket,) = messages(raw.call(1016, request), 1)
         raw.close()
         return number(bucket, 3)
 
@@ -102,8 +102,8 @@ async def test_oversized_and_incomplete_frames_do_not_affect_other_clients(
         each.sendall(struct.pack(">ihhi", 60_000, 1000, 0, 1) + b"and no more")
     with socket.create_connection(("127.0.0.1", streams.port), timeout=30) as large:
         large.sendall(struct.pack(">ihhi", 2**31 - 1, 1000, 0, 1))
-        length, kind, asked, code = struct.unpack(">ibixb", await asyncio.to_thread(large.recv, 11))
-        assert (kind, asked, code) == (1, 1, TOO_LARGE)
+        length, kind, request, code = struct.unpack(">ibixb", await asyncio.to_thread(large.recv, 11))
+        assert (kind, request, code) == (1, 1, TOO_LARGE)
         assert len(await asyncio.to_thread(large.recv, 1000)) == length - 7
         assert await asyncio.to_thread(large.recv, 1) == b""
     async with table.new_append().create_writer() as writer:

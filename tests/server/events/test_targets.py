@@ -254,8 +254,8 @@ def test_refused_attempts_are_recorded_before_an_immediate_stop(tmp_path: Path) 
     server = start_server(tmp_path / "data")
     try:
         assert requests.get(f"{server.endpoint}/iceberg/v1/lake/namespaces", timeout=60).status_code == 401
-        asked = {"grant_type": "client_credentials", "client_id": "unknown", "client_secret": "guess"}
-        token = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=asked, timeout=60)
+        form = {"grant_type": "client_credentials", "client_id": "unknown", "client_secret": "guess"}
+        token = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=form, timeout=60)
         assert token.status_code == 401
         assert server.stop() == 0
         server = start_server(tmp_path / "data", port=server.port)
