@@ -26,11 +26,11 @@ import org.apache.fluss.security.acl.Resource;
 import org.apache.fluss.security.acl.ResourceFilter;
 import org.apache.fluss.types.DataTypes;
 
-/** Comes to a server of streams with what it must not be let in with; prints where it was. */
+/** Connects with invalid credentials, which must be refused; prints failures. */
 public final class Access extends Probe {
     public static void main(String[] words) throws Exception {
         String address = words[0];
-        // Who is mistaken too often has to wait: it is somebody else than whom the rest is done as.
+        // Failed logins are throttled per user, so this user differs from that of the other steps.
         String user = words[4];
         String secret = words[5];
         String wrong = words[6];
@@ -56,7 +56,7 @@ public final class Access extends Probe {
         end();
     }
 
-    /** Nothing is answered to who connects so. */
+    /** No call succeeds on such a connection. */
     private static void shut(Configuration said) throws Exception {
         try (Connection made = ConnectionFactory.createConnection(said)) {
             got(made.getAdmin().listDatabases());
@@ -66,7 +66,7 @@ public final class Access extends Probe {
                     return;
                 }
             }
-            // The client has no way of its own to try: it ends before it has asked.
+            // The client fails before it sends a request.
             if (!said.toMap().getOrDefault("client.security.sasl.mechanism", "PLAIN").equals("PLAIN")) {
                 return;
             }
@@ -95,7 +95,7 @@ public final class Access extends Probe {
                                 new AccessControlEntryFilter(who, null, OperationType.ANY, PermissionType.ANY))))
                         .all());
                 refused(AuthorizationException.class, other.getAdmin().getTableInfo(path));
-                // Records go by the rights of two seconds ago at most.
+                // Permissions of writes are cached for up to two seconds.
                 for (int turn = 0; ; turn++) {
                     try {
                         got(writer.append(GenericRow.of(2)));

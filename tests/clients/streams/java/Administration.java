@@ -56,7 +56,7 @@ import org.apache.fluss.security.acl.Resource;
 import org.apache.fluss.security.acl.ResourceFilter;
 import org.apache.fluss.types.DataTypes;
 
-/** Asks a server of streams everything that its administration can be asked, and prints what was not as it should be. */
+/** Runs every admin call against a stream server and prints failures. */
 public final class Administration extends Probe {
     public static void main(String[] words) throws Exception {
         String address = words[0];
@@ -113,7 +113,7 @@ public final class Administration extends Probe {
                     path, Collections.singletonList(TableChange.set("table.log.format", "INDEXED")), false));
             refused(InvalidAlterTableException.class, admin.alterTable(
                     path, Collections.singletonList(TableChange.dropColumn("note")), false));
-            // A table has as many buckets as it was made with: the version that could ask for more is not offered.
+            // The number of buckets is fixed: the API version that could change it is not supported.
             refused(UnsupportedVersionException.class, admin.alterTable(
                     path, Collections.singletonList(TableChange.modifyBucketCount(5)), false));
             got(admin.alterTable(

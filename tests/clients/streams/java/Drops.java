@@ -32,7 +32,7 @@ import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.row.InternalRow;
 import org.apache.fluss.types.DataTypes;
 
-/** Drops partitions under a scanner, a writer and a lookuper of this client, which go on; prints what was wrong. */
+/** Drops partitions while a scanner, a writer and a lookuper use them, which must continue; prints failures. */
 public final class Drops extends Probe {
     private static final Duration WAIT = Duration.ofMillis(500);
     private static final int TURNS = 60;
@@ -75,7 +75,7 @@ public final class Drops extends Probe {
         return GenericRow.of(id, BinaryString.fromString(region));
     }
 
-    /** Polls until all these are read; a poll that fails is a failure. */
+    /** Polls until all of these ids are read; a failing poll is a failure. */
     private static void read(LogScanner scanner, Integer... wanted) {
         TreeSet<Integer> left = new TreeSet<>(Arrays.asList(wanted));
         for (int turn = 0; turn < TURNS && !left.isEmpty(); turn++) {
@@ -213,7 +213,7 @@ public final class Drops extends Probe {
         }
     }
 
-    /** Whether a write succeeds. The first may fail: it was numbered for the dropped partition. */
+    /** Whether a write succeeds. The first may fail: its batch sequence is of the dropped partition. */
     private static boolean acknowledged(int id, CompletableFuture<?> written) throws Exception {
         try {
             got(written);

@@ -31,7 +31,7 @@ import org.apache.fluss.row.BinaryString;
 import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.types.DataTypes;
 
-/** Asks a server of streams where things are: partitions, offsets, snapshots and their leases; prints what was wrong. */
+/** Requests partitions, offsets, snapshots and their leases from a stream server; prints failures. */
 public final class Places extends Probe {
     public static void main(String[] words) throws Exception {
         try (Connection root = connect(words[0], words[1], words[2]); Admin admin = root.getAdmin()) {
@@ -138,7 +138,7 @@ public final class Places extends Probe {
     }
 
     private static void racks(Admin admin) {
-        // Servers here stand in no racks: the calls that name some are not offered.
+        // Servers have no racks: calls with racks are not supported.
         step("racks", () -> {
             List<String> racks = Collections.singletonList("r1");
             refused(UnsupportedVersionException.class, admin.addServerTagByRack(racks, ServerTag.TEMPORARY_OFFLINE));

@@ -6,7 +6,7 @@ import org.apache.fluss.client.Connection;
 import org.apache.fluss.client.ConnectionFactory;
 import org.apache.fluss.config.Configuration;
 
-/** What the programs have in common: steps that are counted, and connections as a user. */
+/** Shared by the programs: counted steps, and connections as a user. */
 abstract class Probe {
     private static int failures = 0;
 

@@ -29,7 +29,7 @@ import org.apache.fluss.row.InternalRow;
 import org.apache.fluss.types.DataTypes;
 import org.apache.fluss.utils.CloseableIterator;
 
-/** Writes records to a server of streams and reads them in every way there is; prints what was not as it should be. */
+/** Writes records to a stream server and reads them with every API of the client; prints failures. */
 public final class Records extends Probe {
     private static final int ROWS = 500;
     private static final Duration WAIT = Duration.ofSeconds(1);

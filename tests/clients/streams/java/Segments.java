@@ -7,7 +7,7 @@ import org.apache.fluss.client.table.scanner.log.LogScanner;
 import org.apache.fluss.config.Configuration;
 import org.apache.fluss.metadata.TablePath;
 
-/** Reads a log of one bucket from its start, whose rows have their offsets as `id`: wherever its segments are. */
+/** Reads a log of one bucket from its start, whose rows have their offsets as `id`, from local and remote segments. */
 public final class Segments extends Probe {
     private static final Duration WAIT = Duration.ofSeconds(1);
 

@@ -19,7 +19,7 @@ import org.apache.fluss.row.GenericRow;
 import org.apache.fluss.row.InternalRow;
 import org.apache.fluss.utils.CloseableIterator;
 
-/** Reads snapshots of keys by their files; the table has `id` and `name`, two buckets, and rows 0 to 99 as `first`. */
+/** Reads KV snapshots from their files; the table has `id` and `name`, two buckets, and rows 0 to 99 as `first`. */
 public final class Snapshots extends Probe {
     private static final Duration WAIT = Duration.ofSeconds(1);
 

@@ -1,7 +1,7 @@
 //! Drives the released Rust client of Apache Fluss: one command of JSON per line in, one answer of JSON per line out.
 //!
 //! Tables have an `id` (INT) and a `region` (STRING), by which they are partitioned.
-//! A scanner, a writer and a lookuper are made at their first use and kept, with whatever they remember.
+//! Scanners, writers and lookupers are created on first use and kept, with their cached metadata.
 
 use std::collections::HashMap;
 use std::error::Error;
