@@ -67,7 +67,7 @@ def pyiceberg_errors(table: TableRef) -> Iterator[None]:
     except LakebedError:
         raise
     except (iceberg_errors.NoSuchTableError, iceberg_errors.NoSuchNamespaceError) as error:
-        raise NoSuchTable(f"table not found. table={table}") from error
+        raise NoSuchTable(f"no such table. table={table}") from error
     except iceberg_errors.ForbiddenError as error:
         raise AccessDenied(f"access to the table denied. table={table} reason={error}") from error
     except iceberg_errors.UnauthorizedError as error:
@@ -78,7 +78,7 @@ def pyiceberg_errors(table: TableRef) -> Iterator[None]:
         ) from error
     except iceberg_errors.RESTError as error:
         if str(error).startswith("NoSuchWarehouseException"):
-            raise NoSuchCatalog(f"table bucket not found. warehouse={table.warehouse}") from error
+            raise NoSuchCatalog(f"no such table bucket. warehouse={table.warehouse}") from error
         raise Unavailable(f"reading the table failed. table={table} reason={error}") from error
     except OSError as error:
         raise Unavailable(f"reading the table failed. table={table} reason={error}") from error

@@ -169,7 +169,7 @@ class Tasks:
             return self._connection.call("POST", _path(leased.id, word), document=document, repeatable=True)
         except NotFound as error:
             # The task was leased to another worker, or ended so long ago that it was removed.
-            raise Fenced(f"task not found. id={leased.id}") from error
+            raise Fenced(f"no such task. id={leased.id}") from error
 
 
 def _path(task_id: int, *words: str) -> str:

@@ -206,7 +206,7 @@ def test_table_query_reads_an_earlier_snapshot(lake: CatalogLake, run_command: L
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("ns.absent", "SELECT * FROM S3Object"), "table not found"),
+        (("ns.absent", "SELECT * FROM S3Object"), "no such table"),
         (("ns.t", "SELECT * FROM S3Object", "--snapshot", "1"), "no such snapshot"),
         (("ns.t", "SELECT * FROM S3Object", "--ref", "none"), "no such snapshot"),
         (("ns.t", "SELECT * FROM S3Object", "--as-of", "2001-01-01"), "no such snapshot"),

@@ -71,7 +71,7 @@ def load_source(spark: SparkSession, source: SourceTable) -> Any:  # Any: Iceber
     """Load the Iceberg table. Raises NotFound, and InvalidInput if it is not an Iceberg table."""
     java = java_of(spark, PURPOSE)
     if not spark.catalog.tableExists(source.sql):
-        raise NotFound(f"source table not found. source={source}")
+        raise NotFound(f"no such source table. source={source}")
     try:
         return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, source.sql)
     except Exception as error:

@@ -69,7 +69,7 @@ def task_id(request: JsonRequest) -> int:
     """The task id in the path. Raises NotFound for other texts."""
     text = request.names["task"]
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or not 0 < int(text) <= _LARGEST_ID:
-        raise NotFound(f"task not found. id={text[:80]}")
+        raise NotFound(f"no such task. id={text[:80]}")
     return int(text)
 
 
