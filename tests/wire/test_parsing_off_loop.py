@@ -119,21 +119,21 @@ COMMIT: dict[str, object] = {"requirements": [], "updates": []}
 @pytest.mark.parametrize(
     ("path", "document", "parser"),
     [
-        (f"{TABLES}/t", COMMIT, "tables._read_commit"),
-        (TABLES, {"name": "u", "schema": SCHEMA}, "tables.parse_create_table"),
-        ("/lake/namespaces/ns/views", {"name": "v"}, "views.parse_create_view"),
-        ("/lake/namespaces/ns/views/v", COMMIT, "views._read_replacement"),
-        ("/lake/transactions/commit", {"table-changes": []}, "transactions._read_changes"),
-        (f"{TABLES}/t/plan", {"filter": {"type": "true"}}, "plans.parse_document"),
-        (f"{TABLES}/t/metrics", {"report-type": "scan-report", "table-name": "t"}, "reports.parse_document"),
+        (f"{TABLES}/t", COMMIT, "iceberg.handlers.tables._read_commit"),
+        (TABLES, {"name": "u", "schema": SCHEMA}, "iceberg.handlers.tables.parse_create_table"),
+        ("/lake/namespaces/ns/views", {"name": "v"}, "iceberg.handlers.views.parse_create_view"),
+        ("/lake/namespaces/ns/views/v", COMMIT, "iceberg.handlers.views._read_replacement"),
+        ("/lake/transactions/commit", {"table-changes": []}, "iceberg.handlers.transactions._read_changes"),
+        (f"{TABLES}/t/plan", {"filter": {"type": "true"}}, "json.request.parse_document"),
+        (f"{TABLES}/t/metrics", {"report-type": "scan-report", "table-name": "t"}, "json.request.parse_document"),
     ],
 )
 async def test_json_is_parsed_off_the_loop(
     lake: Lake, probe: LoopProbe, monkeypatch: pytest.MonkeyPatch, path: str, document: object, parser: str
 ) -> None:
     assert (await lake.table()).status == 200
-    module = importlib.import_module(f"lakebed.wire.iceberg.handlers.{parser.split('.')[0]}")
-    name = parser.split(".")[1]
+    module_name, _, name = f"lakebed.wire.{parser}".rpartition(".")
+    module = importlib.import_module(module_name)
     monkeypatch.setattr(module, name, probe.watched(getattr(module, name)))
     body = json.dumps(document).encode() + b" " * INLINE_BYTES
     response = await lake.send("POST", "/iceberg/v1" + path, body)
