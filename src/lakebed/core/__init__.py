@@ -1,1 +1,1 @@
-"""Values and decisions that everything else stands on. Nothing here does I/O."""
+"""Values and decisions that all packages share, without I/O."""
