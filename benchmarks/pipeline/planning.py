@@ -38,7 +38,8 @@ from lakebed.catalog.policies.attachments import CATALOG, PolicyAttachments, Tar
 from lakebed.catalog.policies.policies import NewPolicy, PolicyManagement
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.targets import PolicyTargets
-from lakebed.catalog.tables.files import FileAddress, TableFiles
+from lakebed.catalog.tables.files import FileAddress
+from lakebed.catalog.tables.served_files import ServedFiles
 from lakebed.core.access import DEFAULT_ACCOUNT, root_of
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
@@ -104,7 +105,7 @@ class Site:
 
     object_context: ObjectContext
     writer: ObjectWriter
-    files: TableFiles
+    files: ServedFiles
     entries: Entries
     publisher: Publisher
     claims: LocationClaims
@@ -141,7 +142,7 @@ def wire(object_context: ObjectContext) -> Site:
     """Build the services as a server does."""
     meta, clock = object_context.meta, object_context.clock
     writer, authorizer = ObjectWriter(object_context), CatalogAuthorizer(object_context)
-    files = TableFiles(object_context, writer, ObjectReader(object_context))
+    files = ServedFiles(object_context, writer, ObjectReader(object_context))
     keys, catalogs = IdempotencyKeys(meta, clock), CatalogService(object_context, authorizer)
     entries = Entries(meta, files, authorizer, MetadataCache())
     namespaces = Namespaces(object_context, authorizer, catalogs, keys)

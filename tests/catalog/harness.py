@@ -27,11 +27,11 @@ from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.restrictions.copies import Copies
 from lakebed.catalog.tables.creation import Creation
 from lakebed.catalog.tables.drops import Dropping
-from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.metrics_reports import MetricsReports
 from lakebed.catalog.tables.purging import PurgeWorker
 from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
+from lakebed.catalog.tables.served_files import ServedFiles
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
 from lakebed.core.access import ResourceRules, Securable
@@ -121,7 +121,7 @@ class CatalogHarness:
     keys: IdempotencyKeys
     tasks: TaskQueue
     purges: PurgeWorker
-    files: TableFiles
+    files: ServedFiles
     authorizer: CatalogAuthorizer
     cache: MetadataCache
     publisher: Publisher
@@ -408,13 +408,13 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHa
     tasks = TaskQueue(f.meta, store.clock, random.Random(1))
     authorizer = CatalogAuthorizer(f)
     cache = MetadataCache()
-    files = TableFiles(f, writer, store.reader)
+    files = ServedFiles(f, writer, store.reader)
     keys = IdempotencyKeys(f.meta, store.clock)
     catalogs = CatalogService(f, authorizer)
     entries = Entries(f.meta, files, authorizer, cache)
     claims = LocationClaims(f)
     publisher = Publisher(f, files, entries, keys, claims)
-    validator = CommitValidator(files)
+    validator = CommitValidator()
     return CatalogHarness(
         store=store,
         catalogs=catalogs,

@@ -105,8 +105,8 @@ async def test_loaded_table_has_the_stored_metadata(catalog: CatalogHarness) -> 
 async def test_metadata_is_read_once(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     fresh = wire_catalog(light_catalog.store)
-    first = await fresh.entries.metadata(made.entry)
-    assert await fresh.entries.metadata(made.entry) is first
+    first = await fresh.entries.metadata(made.catalog, made.entry)
+    assert await fresh.entries.metadata(made.catalog, made.entry) is first
 
 
 async def test_missing_metadata_is_reported_as_corruption(catalog: CatalogHarness) -> None:
@@ -117,7 +117,7 @@ async def test_missing_metadata_is_reported_as_corruption(catalog: CatalogHarnes
 
     await catalog.store.meta.transact(lose)
     with pytest.raises(Corrupted, match="metadata file is missing"):
-        await wire_catalog(catalog.store).entries.metadata(made.entry)
+        await wire_catalog(catalog.store).entries.metadata(made.catalog, made.entry)
 
 
 async def test_names_are_listed_by_kind_in_pages(catalog: CatalogHarness) -> None:
@@ -172,10 +172,11 @@ async def test_lookup_requires_the_given_action(light_catalog: CatalogHarness) -
 
 
 async def test_peek_uses_the_cache_without_adding_to_it(light_catalog: CatalogHarness) -> None:
-    entry = (await light_catalog.create()).entry
+    made = await light_catalog.create()
     cache = light_catalog.cache
-    assert (await light_catalog.entries.peek_metadata(entry)) is cache.get(entry.version_token)
+    kept = cache.get(made.entry.version_token)
+    assert (await light_catalog.entries.peek_metadata(made.catalog, made.entry)) is kept
     cache._kept.clear()
-    seen = await light_catalog.entries.peek_metadata(entry)
+    seen = await light_catalog.entries.peek_metadata(made.catalog, made.entry)
     assert seen.table == (await light_catalog.metadata(name()))
-    assert cache.get(entry.version_token) is None
+    assert cache.get(made.entry.version_token) is None

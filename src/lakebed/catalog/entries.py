@@ -35,7 +35,7 @@ from .model import Catalog, Entry, EntryKind, Namespace
 from .namespaces import no_such_namespace
 from .restrictions import Restrictions
 from .rows import CATALOG_COLUMNS, NAMESPACE_COLUMNS, catalog_from, entry_from, namespace_from
-from .tables.files import TableFiles
+from .tables.files import CatalogFiles
 
 _ENTRY_AT = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
@@ -122,7 +122,9 @@ class NamePage:
 class Entries:
     """Looks up tables and views by name or id, with or without their metadata."""
 
-    def __init__(self, meta: MetaStore, files: TableFiles, authorizer: CatalogAuthorizer, cache: MetadataCache) -> None:
+    def __init__(
+        self, meta: MetaStore, files: CatalogFiles, authorizer: CatalogAuthorizer, cache: MetadataCache
+    ) -> None:
         self._meta = meta
         self._files = files
         self._authorizer = authorizer
@@ -210,24 +212,24 @@ class Entries:
 
     async def with_metadata(self, known: LiveEntry) -> LoadedEntry:
         """A live table or view with its current metadata."""
-        return LoadedEntry(*known, await self.metadata(known.entry))
+        return LoadedEntry(*known, await self.metadata(known.catalog, known.entry))
 
-    async def metadata(self, entry: Entry) -> CachedMetadata:
+    async def metadata(self, catalog: Catalog, entry: Entry) -> CachedMetadata:
         """The current metadata of an entry. Raises Corrupted if the metadata file is missing."""
         kept = self._cache.get(entry.version_token)
         if kept is not None:
             return kept
-        document, origin = await self._document(entry)
+        document, origin = await self._document(catalog, entry)
         return self._cache.keep(entry.version_token, document, origin=origin, of=entry.id)
 
-    async def peek_metadata(self, entry: Entry) -> CachedMetadata:
+    async def peek_metadata(self, catalog: Catalog, entry: Entry) -> CachedMetadata:
         """The same for passes over many tables: it adds nothing to the cache."""
         kept = self._cache.get(entry.version_token)
-        return CachedMetadata((await self._document(entry))[0]) if kept is None else kept
+        return CachedMetadata((await self._document(catalog, entry))[0]) if kept is None else kept
 
-    async def _document(self, entry: Entry) -> tuple[bytes, DocumentSource | None]:
+    async def _document(self, catalog: Catalog, entry: Entry) -> tuple[bytes, DocumentSource | None]:
         try:
-            return await self._files.load(entry.metadata_at)
+            return await self._files.of(catalog).load(entry.metadata_at)
         except NotFound as error:
             raise Corrupted(
                 f"metadata file is missing; run the table's diagnostics. location={entry.metadata_at}"

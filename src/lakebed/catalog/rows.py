@@ -196,7 +196,8 @@ EXPIRED: Final = (
 INSERT_LOCATION: Final = "INSERT INTO entry_locations (bucket, prefix, entry) VALUES (?, ?, ?)"
 LOCATIONS_OF: Final = "SELECT prefix FROM entry_locations WHERE entry = ? ORDER BY prefix"
 DIRECTORIES_OF: Final = (
-    "SELECT b.name, l.prefix FROM entry_locations l JOIN buckets b ON b.id = l.bucket WHERE l.entry = ?"
+    f"SELECT {_CATALOG}, l.prefix FROM entry_locations l JOIN entries e ON e.id = l.entry"  # noqa: S608
+    " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = l.bucket WHERE l.entry = ?"
 )
 DELETE_LOCATIONS: Final = "DELETE FROM entry_locations WHERE entry = ?"
 LOCATION_AT_OR_BEFORE: Final = (

@@ -37,12 +37,12 @@ from lakebed.catalog.restrictions.copies import Copies
 from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.creation import Creation
 from lakebed.catalog.tables.drops import Dropping
-from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.generic_tables import GenericTables
 from lakebed.catalog.tables.metrics_reports import MetricsReports
 from lakebed.catalog.tables.purging import PurgeWorker
 from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
+from lakebed.catalog.tables.served_files import ServedFiles
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
 from lakebed.catalog.validation.model import ValidationLevel
@@ -143,14 +143,14 @@ def wire_catalog(
     tasks = governance.tasks
     authorizer = CatalogAuthorizer(object_context)
     cache = MetadataCache()
-    files = TableFiles(object_context, writer, reader)
+    files = ServedFiles(object_context, writer, reader)
     keys = IdempotencyKeys(meta, clock)
     catalogs = CatalogService(object_context, authorizer)
     namespaces = Namespaces(object_context, authorizer, catalogs, keys)
     entries = Entries(meta, files, authorizer, cache)
     claims = LocationClaims(object_context, client_locations=client_locations)
     publisher = Publisher(object_context, files, entries, keys, claims)
-    validator = CommitValidator(files, level=validation)
+    validator = CommitValidator(level=validation)
     commits = Commits(object_context, entries, files, publisher, validator, cache, deleter, claims)
     registration = TableRegistration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
     remotes = RemoteCatalogs(http, clock, AllowedHosts(federation.hosts, setting="federation.hosts"))

@@ -20,7 +20,7 @@ from lakebed.catalog.external.bridges.sync import TableSync
 from lakebed.catalog.external.bridges.sync_requests import SyncOnRequest
 from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.locations.claims import LocationClaims
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.catalog.tables.imports import Imports
 from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.governance.credentials.vault import MasterKeys, Vault
@@ -41,7 +41,7 @@ def wire_extensions(
     authorizer: CatalogAuthorizer,
     catalogs: CatalogService,
     entries: Entries,
-    files: TableFiles,
+    files: CatalogFiles,
     commits: Commits,
     registration: TableRegistration,
     claims: LocationClaims,

@@ -14,7 +14,7 @@ from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.tables.drops import Dropping
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.served_files import ServedFiles
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import Settings
 from lakebed.governance.credentials.vault import MasterKeys
@@ -54,7 +54,7 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
             ).object_context
             authorizer = CatalogAuthorizer(object_context)
             catalogs = CatalogService(object_context, authorizer)
-            files = TableFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
+            files = ServedFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
             entries = Entries(meta, files, authorizer, MetadataCache())
             keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())
             try:

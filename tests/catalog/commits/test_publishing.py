@@ -157,7 +157,7 @@ async def test_overwritten_file_becomes_garbage(catalog: CatalogHarness) -> None
     blobs = await catalog.store.stored_blobs()
     prepared = await pointer(catalog)
     assert prepared.file is not None
-    await catalog.store.put("lake", prepared.file.address.key, b"an earlier object")
+    await catalog.store.put("lake", parse_location(prepared.metadata_at).key, b"an earlier object")
     await catalog.publisher.publish(AS_ROOT, [prepared], ANSWER)
     assert await catalog.files.read(prepared.metadata_at) == b"m" * 100
     await catalog.store.garbage_collector.sweep()
@@ -214,7 +214,8 @@ async def test_file_that_cannot_be_discarded_does_not_hide_the_failure(
     async def fail(*_: object) -> None:
         raise Unavailable("the disk is away")
 
-    monkeypatch.setattr(catalog.files, "discard", fail)
+    for one in stale:
+        monkeypatch.setattr(type(one.file), "discard", fail)
     with pytest.raises(PointerMoved):
         await catalog.publisher.publish(AS_ROOT, stale, ANSWER)
 

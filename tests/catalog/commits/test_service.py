@@ -840,6 +840,6 @@ async def test_staged_commit_requires_permission_to_create(light_catalog: Catalo
 async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     fresh = wire_catalog(light_catalog.store)
-    parsed = await fresh.commits.parsed(made.entry)
+    parsed = await fresh.commits.parsed(made.catalog, made.entry)
     assert parsed.uuid == made.entry.uuid
-    assert await fresh.commits.parsed(made.entry) is parsed
+    assert await fresh.commits.parsed(made.catalog, made.entry) is parsed

@@ -270,7 +270,8 @@ class HistoryReader:
         if sql == catalog_rows.LOCATIONS_OF:
             return [("t/",)]
         if sql == catalog_rows.DIRECTORIES_OF:
-            return [("lake", "t/")]
+            catalog = history.known.catalog
+            return [(*catalog.bucket, *catalog[1:], "t/")]
         if sql == catalog_rows.COMMITTED_METADATA:
             return [(1,)] if str(args[1]) in history.committed else []
         if sql == REPLACED_SINCE:

@@ -19,7 +19,7 @@ async def check(
     lake: Lake, base: TableMetadata | None, level: ValidationLevel = ValidationLevel.STANDARD, **options: Any
 ) -> CommitReport:
     limits = options.pop("limits", CommitLimits())
-    return await CommitValidator(lake.files, level=level, limits=limits).check(base, lake.table, **options)
+    return await CommitValidator(level=level, limits=limits).check(lake.files, base, lake.table, **options)
 
 
 async def refused(
@@ -269,7 +269,7 @@ class TestWhatIsRemembered:
     """One validator caches files between commits."""
 
     async def test_later_append_reads_its_own_list_and_manifest_only(self, lake: Lake, level: ValidationLevel) -> None:
-        validator = CommitValidator(lake.files, level=level)
+        validator = CommitValidator(level=level)
         await append_old(lake, validator)
         await append_old(lake, validator)
         lake.files.reads.clear()
@@ -277,63 +277,63 @@ class TestWhatIsRemembered:
         assert lake.files.reads == [f"{LOCATION}/metadata/snap-102.avro", lake.lines[0].path]
 
     async def test_live_file_is_found_in_a_cached_manifest(self, lake: Lake, level: ValidationLevel) -> None:
-        validator = CommitValidator(lake.files, level=level)
+        validator = CommitValidator(level=level)
         file = await append_old(lake, validator)
         base = lake.append(file)
         lake.files.reads.clear()
         with pytest.raises(CommitConflict, match="is live in the parent"):
-            await validator.check(base, lake.table)
+            await validator.check(lake.files, base, lake.table)
         assert len(lake.files.reads) == 2
 
     async def test_deleted_file_can_be_added_again(self, lake: Lake, level: ValidationLevel) -> None:
-        validator = CommitValidator(lake.files, level=level)
+        validator = CommitValidator(level=level)
         file = await append_old(lake, validator)
         number = 1 if lake.version > 1 else 0
         row_id = 0 if lake.version > 2 else None
         gone = deleted(file._replace(first_row_id=row_id), lake.next_id, number)
-        await validator.check(lake.snapshot([lake.manifest([gone])], "delete"), lake.table)
+        await validator.check(lake.files, lake.snapshot([lake.manifest([gone])], "delete"), lake.table)
         base = lake.append(file)
-        assert (await validator.check(base, lake.table)).snapshots[0].data_files_added == 1
+        assert (await validator.check(lake.files, base, lake.table)).snapshots[0].data_files_added == 1
 
     async def test_overwritten_list_is_read_again(self, lake: Lake, level: ValidationLevel) -> None:
-        validator = CommitValidator(lake.files, level=level)
+        validator = CommitValidator(level=level)
         await append_old(lake, validator)
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"no list")
         base = lake.append(lake.data_file())
         with pytest.raises(Corrupted, match="cannot be read"):
-            await validator.check(base, lake.table)
+            await validator.check(lake.files, base, lake.table)
 
     async def test_deleted_cached_list_is_detected(self, lake: Lake, level: ValidationLevel) -> None:
-        validator = CommitValidator(lake.files, level=level)
+        validator = CommitValidator(level=level)
         await append_old(lake, validator)
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
         base = lake.append(lake.data_file())
         with pytest.raises(Corrupted, match="cannot be read"):
-            await validator.check(base, lake.table)
+            await validator.check(lake.files, base, lake.table)
 
     async def test_deleted_cached_manifest_is_detected(self, lake: Lake) -> None:
-        validator = CommitValidator(lake.files, level=ValidationLevel.STRICT)
+        validator = CommitValidator(level=ValidationLevel.STRICT)
         await append_old(lake, validator)
         lake.files.remove(lake.lines[0].path)
         base = lake.append(lake.data_file())
         with pytest.raises(InvalidInput, match="manifest does not exist"):
-            await validator.check(base, lake.table)
+            await validator.check(lake.files, base, lake.table)
 
     async def test_cached_manifest_inherits_from_its_own_line(self) -> None:
         """A retried commit: the same manifest with another sequence number."""
         lake = Lake()
-        validator = CommitValidator(lake.files)
+        validator = CommitValidator()
         first = lake.data_file()
         lost = lake.manifest([an_entry(first)])
         document = {**lake.document, "snapshots": []}
-        await validator.check(lake.snapshot([lost]), lake.table)
+        await validator.check(lake.files, lake.snapshot([lost]), lake.table)
         lake.document = document
         lake.append(lake.data_file())
         line = lost._replace(sequence_number=2, min_sequence_number=2, added_snapshot_id=lake.next_id)
-        await validator.check(lake.snapshot([line, *lake.lines]), lake.table)
+        await validator.check(lake.files, lake.snapshot([line, *lake.lines]), lake.table)
         kept = existing(first, 2, 101)
         base = lake.snapshot([lake.manifest([kept]), *lake.lines[1:]], "replace")
-        assert (await validator.check(base, lake.table)).snapshots[0].manifests_removed == 1
+        assert (await validator.check(lake.files, base, lake.table)).snapshots[0].manifests_removed == 1
 
     async def test_result_applies_to_the_list_that_was_read(self, lake: Lake) -> None:
         """The list is overwritten between the check and the read."""
@@ -356,7 +356,7 @@ async def append_old(lake: Lake, validator: CommitValidator) -> DataFile:
     """Append a file again, so that the parent's newest manifests are searched; returns the file."""
     file = lake.data_file()
     lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 1)
-    await validator.check(lake.append(file), lake.table)
+    await validator.check(lake.files, lake.append(file), lake.table)
     return file
 
 

@@ -81,16 +81,16 @@ def test_valid_histories_pass(data: st.DataObject, version: int) -> None:
             operation = data.draw(st.sampled_from(["overwrite", "replace"] if new_files else ["delete", "overwrite"]))
         base = writer.commit(lines, removed, new_files, operation)
         for level in ValidationLevel:
-            asyncio.run(CommitValidator(lake.files, level=level).check(base, lake.table))
+            asyncio.run(CommitValidator(level=level).check(lake.files, base, lake.table))
 
     live = [one for files in writer.listed.values() for one in files]
     if live:
         lost = data.draw(st.sampled_from(live))
         base = writer.commit([], set(), 1, "append")
         lake.files.remove(lost.file.file_path)
-        asyncio.run(CommitValidator(lake.files).check(base, lake.table))
+        asyncio.run(CommitValidator().check(lake.files, base, lake.table))
         with pytest.raises(InvalidInput, match="file does not exist"):
-            asyncio.run(CommitValidator(lake.files, level=ValidationLevel.STRICT).check(base, lake.table))
+            asyncio.run(CommitValidator(level=ValidationLevel.STRICT).check(lake.files, base, lake.table))
 
 
 @given(st.data(), st.sampled_from([1, 2, 3]))
@@ -109,4 +109,4 @@ def test_second_delete_of_a_file_is_a_conflict(data: st.DataObject, version: int
     base = lake.snapshot([stale, *lake.lines[1:]], "delete")
     for level in ValidationLevel:
         with pytest.raises(CommitConflict, match="not live in the parent"):
-            asyncio.run(CommitValidator(lake.files, level=level).check(base, lake.table))
+            asyncio.run(CommitValidator(level=level).check(lake.files, base, lake.table))

@@ -185,10 +185,10 @@ async def test_commits_of_pyiceberg_are_valid(
     recorder = Recorder(tmp_path, version, spec)
     work(recorder.table)
     for level in ValidationLevel:
-        validator = CommitValidator(LocalFiles(tmp_path), level=level)
+        validator, files = CommitValidator(level=level), LocalFiles(tmp_path)
         added = 0
         for before, after in pairwise(recorder.history):
-            report = await validator.check(_ours(before), _ours(after))
+            report = await validator.check(files, _ours(before), _ours(after))
             added += sum(snapshot.data_files_added for snapshot in report.snapshots)
         assert added > 0
 
@@ -197,8 +197,8 @@ async def test_table_of_pyiceberg_is_adopted(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 2, BY_REGION)
     delete_some_rows(recorder.table)
     for level in ValidationLevel:
-        report = await CommitValidator(LocalFiles(tmp_path), level=level).check(
-            None, _ours(recorder.history[-1]), adopted=True
+        report = await CommitValidator(level=level).check(
+            LocalFiles(tmp_path), None, _ours(recorder.history[-1]), adopted=True
         )
         assert len(report.snapshots) == 1
 

@@ -26,7 +26,7 @@ from ..identifiers import Identifier
 from ..locations.claims import LocationClaim, LocationClaims
 from ..model import Entry, EntryKind
 from ..rows import entry_columns
-from ..tables.files import FileStat, PreparedFile, TableFiles
+from ..tables.files import CatalogFiles, FileStat, PreparedFile
 
 CREATED: Final = "Created"
 COMMITTED: Final = "Committed"
@@ -82,7 +82,7 @@ class Publisher:
     def __init__(
         self,
         object_context: ObjectContext,
-        files: TableFiles,
+        files: CatalogFiles,
         entries: Entries,
         keys: IdempotencyKeys,
         claims: LocationClaims,
@@ -120,10 +120,10 @@ class Publisher:
                     raise PointerMoved(f"{entry.kind} changed while the commit was prepared. name={entry.name}")
             for pointer in pointers:
                 # An S3 client may have deleted or replaced them since: then the commit is validated again.
-                await self._files.confirm(tx, pointer.observed)
+                await self._files.of(pointer.found.catalog).confirm(tx, pointer.observed)
             for pointer in pointers:
                 if pointer.file is not None:
-                    await self._files.place(tx, caller, pointer.file, now_ms, displaced)
+                    await pointer.file.place(tx, caller, now_ms, displaced)
             for pointer, entry in zip(pointers, entries, strict=True):
                 if pointer.also is not None:
                     await pointer.also(tx, entry)
@@ -229,7 +229,7 @@ class Publisher:
         for pointer in pointers:
             if pointer.file is not None:
                 try:
-                    await self._files.discard(pointer.file)
+                    await pointer.file.discard()
                 except LakebedError:
                     # The orphan sweep removes it: it is unreferenced.
                     continue

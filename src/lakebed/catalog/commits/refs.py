@@ -71,7 +71,7 @@ class BranchesAndTags:
         loaded = await self._entries.load(
             caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_METADATA_LOCATION
         )
-        return TableReferences(loaded, await self._commits.parsed(loaded.entry))
+        return TableReferences(loaded, await self._commits.parsed(loaded.catalog, loaded.entry))
 
     async def set(
         self,
@@ -116,7 +116,7 @@ class BranchesAndTags:
                 Action.UPDATE_METADATA_LOCATION,
                 privileges=commit_privileges(["remove-snapshot-ref"]),
             )
-            found = (await self._commits.parsed(loaded.entry)).refs.get(name)
+            found = (await self._commits.parsed(loaded.catalog, loaded.entry)).refs.get(name)
             if found is not None and is_retained(found) and not force:
                 raise InvalidInput(
                     f"force is required to delete a {found.type} with retention settings. ref={name}",

@@ -29,7 +29,7 @@ from ..entries import Entries, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind
-from ..tables.files import TableFiles, parse_location
+from ..tables.files import CatalogFiles, parse_location
 from ..validation.transition import check_transition, is_equivalent
 from .commit_log import CommitRecord
 from .metadata_pointers import PointerMoves, same_file
@@ -61,7 +61,7 @@ class Rollback:
     """Rolls tables back."""
 
     def __init__(
-        self, meta: MetaStore, entries: Entries, files: TableFiles, commits: Commits, pointers: PointerMoves
+        self, meta: MetaStore, entries: Entries, files: CatalogFiles, commits: Commits, pointers: PointerMoves
     ) -> None:
         self._meta = meta
         self._entries = entries
@@ -96,11 +96,11 @@ class Rollback:
             return RolledBack(repeated.committed, RollbackMode.POINTER if to_file else RollbackMode.FORWARD)
         if entry.version_token != expected_token:
             raise CommitConflict(f"table is not at the version that the rollback expects. table={identifier}")
-        base = await self._commits.parsed(entry)
+        base = await self._commits.parsed(known.catalog, entry)
         await self._check_own(entry, base, target_at)
         if same_file(target_at, entry.metadata_at):
             return RolledBack(await self._entries.with_metadata(known), RollbackMode.NONE)
-        target = parse_table(await self._files.read_metadata_for(mutation.caller, target_at))
+        target = parse_table(await self._files.of(known.catalog).read_metadata_for(mutation.caller, target_at))
         if keeps_watermarks(base, target):
             moved = await self._pointers.move(
                 mutation,

@@ -23,7 +23,6 @@ from lakebed.iceberg.commits.requirements import Requirement, check_table, is_cr
 from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
 from lakebed.iceberg.metadata.serialization import TableText, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.objects.blobs.composition import ComposedObject
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
@@ -36,8 +35,8 @@ from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..locations.claims import LocationClaim, LocationClaims, check_locations
 from ..locations.directories import stated_paths, table_directories
-from ..model import Entry, EntryKind
-from ..tables.files import FileStat, PreparedFile, TableFiles, parse_location
+from ..model import Catalog, Entry, EntryKind
+from ..tables.files import CatalogFiles, FileStat, PreparedFile, parse_location
 from ..validation.commit import CommitValidator
 from .conflict_backoff import ConflictBackoff
 from .metadata_cache import CachedMetadata, MetadataCache
@@ -128,7 +127,7 @@ class Commits:
         self,
         object_context: ObjectContext,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         publisher: Publisher,
         validator: CommitValidator,
         cache: MetadataCache,
@@ -161,9 +160,9 @@ class Commits:
         """Commit to many tables, entirely or not at all. Several changes of one table are merged."""
         await self._commit(mutation, catalog_name, _merged(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
 
-    async def parsed(self, entry: Entry) -> TableMetadata:
+    async def parsed(self, catalog: Catalog, entry: Entry) -> TableMetadata:
         """A table's current metadata."""
-        return (await self._entries.metadata(entry)).table
+        return (await self._entries.metadata(catalog, entry)).table
 
     # -- the commit -----------------------------------------------------------------------------------------------
 
@@ -228,7 +227,7 @@ class Commits:
             raise no_such_entry(identifier, EntryKind.TABLE)
         if expected_token and (entry is None or entry.version_token != expected_token):
             raise PointerMoved(f"table is not at the expected version. table={identifier}")
-        kept = None if entry is None else await self._entries.metadata(entry)
+        kept = None if entry is None else await self._entries.metadata(lookup.catalog, entry)
         base = None if kept is None else kept.table
         if entry is not None and base is not None:
             await self._claims.check_trusted(found.locations(EntryKind.TABLE, entry.id, base), entry.metadata_at)
@@ -252,7 +251,7 @@ class Commits:
         moves = base is None or stated_paths(base) != stated_paths(new)
         # Before validation, whose errors reveal which files exist in the directories.
         claim = await self._claims.prepare(caller, locations) if moves else None
-        checked = await self._validator.check(base, new)
+        checked = await self._validator.check(self._files.of(lookup.catalog), base, new)
         if kept is not None:
             kept.recall()
         text = write_table(new, base=base, before=None if kept is None else kept.text)
@@ -278,7 +277,7 @@ class Commits:
             else:
                 assert one.found.live is not None  # noqa: S101  # a table without changes exists
                 entry = one.found.live
-                metadata = await self._entries.metadata(entry)
+                metadata = await self._entries.metadata(one.found.catalog, entry)
             committed.append(one.found.loaded(entry, metadata))
         return committed
 
@@ -289,7 +288,7 @@ class Commits:
         if base_content is not None:
             text = text.whole()
             base_file = base_file_of(text, base_content)
-        elif isinstance(file.taken, ComposedObject) and one.kept is not None:
+        elif file.shares_history and one.kept is not None:
             base_file = one.kept.base_file
         if one.found.live is not None:
             self._cache.forget(one.found.live.version_token)
@@ -298,6 +297,7 @@ class Commits:
     async def _pointer(self, one: _Prepared, options: CommitOptions) -> PointerUpdate:
         assert one.text is not None  # noqa: S101  # what moves is written
         new, base, entry = one.new, one.base, one.found.live
+        files = self._files.of(one.found.catalog)
         address = metadata_address(new, None if entry is None else entry.metadata_at)
         added = new.snapshots_since(base)
         operation = options.operation or (added[-1].operation if added else "") or "commit"
@@ -308,7 +308,7 @@ class Commits:
             entry_id=one.entry_id,
             metadata=new,
             metadata_at=str(address),
-            file=await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.base_file),
+            file=await files.prepare_table(address, one.text, None if one.kept is None else one.kept.base_file),
             claim=one.claim,
             event=CREATED if base is None else COMMITTED,
             operation=operation,

@@ -22,7 +22,7 @@ from ..entries import Entries, NameLookup, no_such_entry
 from ..identifiers import Identifier
 from ..locations.directories import table_directories
 from ..model import Catalog, Entry, EntryKind, Namespace
-from ..tables.files import FileAddress, TableFiles, parse_location, unpack_metadata
+from ..tables.files import MAX_METADATA_BYTES, CatalogFiles, FileAddress, parse_location, unpack_metadata
 from ..tables.imports import ImportOrigin, import_origin
 from . import rows
 from .commit_chain import CommitChain, TableVersion, check_chain
@@ -112,7 +112,7 @@ class Diagnosis:
 class TableDiagnostics:
     """Diagnoses tables."""
 
-    def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles) -> None:
+    def __init__(self, object_context: ObjectContext, entries: Entries, files: CatalogFiles) -> None:
         self._f = object_context
         self._entries = entries
         self._files = files
@@ -192,7 +192,7 @@ class TableDiagnostics:
         except InvalidInput as error:
             return MetadataReport(MetadataStatus.INVALID_LOCATION, str(error)), None
         try:
-            data = await self._files.read(entry.metadata_at)
+            data = await self._files.of(recorded.catalog).read(entry.metadata_at, MAX_METADATA_BYTES)
         except InvalidInput as error:
             return MetadataReport(MetadataStatus.INVALID_JSON, str(error)), None
         except (NotFound, Corrupted) as error:
@@ -215,7 +215,7 @@ class TableDiagnostics:
     async def _missing(self, recorded: RecordedState, locations: Sequence[str]) -> tuple[str, ...]:
         # The writer of a registered file chose these names: the existence of other files is not reported.
         here = [location for location in locations if _is_own(recorded, location)]
-        found = await self._files.stat(here)
+        found = await self._files.of(recorded.catalog).stat(here)
         return tuple(location for location in here if found.get(location) is None)[:MAX_LISTED]
 
     # -- files that nothing names ---------------------------------------------------------------------------------

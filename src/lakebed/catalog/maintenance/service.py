@@ -20,7 +20,7 @@ from ..catalogs.service import CatalogService
 from ..entries import Entries, LiveEntry, live_entry_from
 from ..identifiers import Identifier, Levels, display, path_of
 from ..model import EntryKind
-from ..tables.files import TableFiles
+from ..tables.files import CatalogFiles
 from .health import TableHealth, health_from_files, health_from_summary
 from .scheduler import Scheduler
 from .table_planner import TablePlan, TablePlanner
@@ -74,7 +74,7 @@ class TableMaintenance:
     async def health(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TableHealth:
         """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
         known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
-        table = (await self._entries.metadata(known.entry)).table
+        table = (await self._entries.metadata(known.catalog, known.entry)).table
         maintained = (await self._maintained([known])).get(known.entry.id, {})
         snapshot = table.current_snapshot
         if snapshot is None:
@@ -106,7 +106,7 @@ class TableMaintenance:
         tables = [
             health_from_summary(
                 known,
-                (await self._entries.peek_metadata(known.entry)).table,
+                (await self._entries.peek_metadata(known.catalog, known.entry)).table,
                 last_maintained=maintained.get(known.entry.id),
             )
             for known in readable
@@ -164,7 +164,7 @@ def build_maintenance(
     authorizer: CatalogAuthorizer,
     catalogs: CatalogService,
     entries: Entries,
-    files: TableFiles,
+    files: CatalogFiles,
     queue: TaskQueue,
     *,
     holder: str,

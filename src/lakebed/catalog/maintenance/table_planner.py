@@ -26,7 +26,7 @@ from ..entries import Entries, LiveEntry
 from ..policies.applicable import read_attached
 from ..restrictions import is_copies_namespace
 from ..rows import REPORTS_BEFORE
-from ..tables.files import TableFiles
+from ..tables.files import CatalogFiles
 from .engine_reports import NO_SIGNALS, EngineSignals, read_signals
 from .planner import LastJobRun, PlannedTask, TaskPlan, plan_table, policy_fingerprint, policy_origin
 from .reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
@@ -100,7 +100,7 @@ class TablePlanner:
         self,
         object_context: ObjectContext,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         submissions: TaskSubmissions,
         history: TaskHistory,
     ) -> None:
@@ -234,7 +234,7 @@ class TablePlanner:
         now_ms = self._f.clock.now_ms()
         subject = TableState(
             known,
-            (await self._entries.peek_metadata(known.entry)).table,
+            (await self._entries.peek_metadata(known.catalog, known.entry)).table,
             now_ms,
             signals=await self._signals(known.entry.id, now_ms),
             last_runs={job: run.succeeded_ms for job, run in state.runs.items() if run.succeeded_ms is not None},

@@ -38,7 +38,7 @@ from ..maintenance.tasks.queue import TaskSubmissions
 from ..model import Catalog, Entry, EntryKind
 from ..namespaces import Namespaces
 from ..tables.drops import Dropping
-from ..tables.files import TableFiles
+from ..tables.files import CatalogFiles
 from . import copy_rows
 from .caller_restrictions import COPIES_NAMESPACE
 from .copy_definition import CopyDefinition, define_copy
@@ -82,7 +82,7 @@ class Copies:
         object_context: ObjectContext,
         namespaces: Namespaces,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         publisher: Publisher,
         cache: MetadataCache,
         dropping: Dropping,
@@ -124,9 +124,9 @@ class Copies:
         """The current state of a copy; postpones its expiry. Raises NotFound if it was removed."""
         # Read the task first: if it ended by now, its commit is visible in the metadata read after it.
         failure = "" if row.task is None else await self._failure(row.task)
-        entry = (await self._entries.by_id(row.id)).entry
+        loaded = await self._entries.with_metadata(await self._entries.by_id(row.id))
         await self._touch(row)
-        copy = Copy(row, entry, (await self._entries.metadata(entry)).table)
+        copy = Copy(row, loaded.entry, loaded.metadata.table)
         return copy if copy.is_ready else copy._replace(failure=failure)
 
     async def discard(self, row: CopyRow) -> bool:
@@ -204,7 +204,7 @@ class Copies:
             metadata=metadata,
             metadata_at=str(address),
             claim=await self._claims.prepare(system.caller, place, ChosenBy.CATALOG),
-            file=await self._files.prepare(address, document),
+            file=await self._files.of(catalog).prepare(address, document),
             event=CREATED,
             operation="create",
             also=record,

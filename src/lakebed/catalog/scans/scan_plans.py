@@ -22,7 +22,7 @@ from ..model import Entry, EntryKind
 from ..restrictions.caller_restrictions import restricted_denial
 from ..restrictions.copies import Copies
 from ..restrictions.scans import RestrictedPrincipal, RestrictedScan, RestrictedScans
-from ..tables.files import FileSource
+from ..tables.files import FileSources
 from .plan_store import MetadataPlanStore, PlanId, PlanStatus
 from .requests import parse_request
 from .service import PlanningService, PlanResult
@@ -68,7 +68,7 @@ class ScanPlans:
     def __init__(
         self,
         meta: MetaStore,
-        files: FileSource,
+        files: FileSources,
         entries: Entries,
         commits: Commits,
         clock: Clock,
@@ -125,7 +125,7 @@ class ScanPlans:
 
     async def _requested(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
         known = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
-        table = await self._commits.parsed(known.entry)
+        table = await self._commits.parsed(known.catalog, known.entry)
         restriction = await self._entries.restrictions.of(
             caller.principal, known.catalog, identifier.namespace, known.entry
         )

@@ -19,7 +19,7 @@ from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import EntryLocations, LocationClaims, check_locations
 from ..locations.directories import default_location
 from ..model import EntryKind
-from .files import TableFiles
+from .files import CatalogFiles
 
 
 class StagedTable(NamedTuple):
@@ -40,7 +40,7 @@ class Creation:
         self,
         object_context: ObjectContext,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         publisher: Publisher,
         cache: MetadataCache,
         claims: LocationClaims,
@@ -75,7 +75,7 @@ class Creation:
             metadata=metadata,
             metadata_at=str(address),
             claim=claim,
-            file=await self._files.prepare(address, draft.document),
+            file=await self._files.of(draft.found.catalog).prepare(address, draft.document),
             event=CREATED,
             operation="create",
         )

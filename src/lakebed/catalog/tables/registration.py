@@ -22,9 +22,9 @@ from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..locations.claims import ChosenBy, LocationClaims
 from ..locations.directories import check_location
-from ..model import EntryKind
+from ..model import Catalog, EntryKind
 from ..validation.commit import CommitValidator
-from .files import FileStat, TableFiles, no_metadata_file, parse_location, unpack_metadata
+from .files import CatalogFiles, FileStat, no_metadata_file, parse_location, unpack_metadata
 
 REGISTERED = "Registered"
 
@@ -46,7 +46,7 @@ class TableRegistration:
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         publisher: Publisher,
         validator: CommitValidator,
         cache: MetadataCache,
@@ -93,7 +93,7 @@ class TableRegistration:
         entry = found.live
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
             raise CommitConflict(f"table is not at the expected version. table={identifier}")
-        document, observed = await self._read(caller, metadata_at)
+        document, observed = await self._read(caller, found.catalog, metadata_at)
         metadata = _parsed(document)
         if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
             raise InvalidInput(
@@ -132,7 +132,7 @@ class TableRegistration:
             raise name_taken(there, identifier, EntryKind.TABLE)
         check_location(found.catalog, metadata_at)
         try:
-            packed, facts = await self._files.fetch(metadata_at)
+            packed, facts = await self._files.of(found.catalog).fetch(metadata_at)
         except NotFound as error:
             raise no_metadata_file(metadata_at) from error
         document = unpack_metadata(packed)
@@ -180,11 +180,11 @@ class TableRegistration:
         claim = await self._claims.prepare(mutation.caller, locations, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
-            before = (await self._entries.metadata(entry)).table
+            before = (await self._entries.metadata(found.catalog, entry)).table
             was = found.locations(EntryKind.TABLE, entry_id, before)
             # A file that was changed since is no valid predecessor.
             base = before if await self._claims.trusts(was, entry.metadata_at) else None
-        checked = await self._validator.check(base, metadata, adopted=base is None)
+        checked = await self._validator.check(self._files.of(found.catalog), base, metadata, adopted=base is None)
         pointer = PointerUpdate(
             found=found,
             identifier=identifier,
@@ -210,7 +210,7 @@ class TableRegistration:
         """Register a view's metadata file."""
         caller = mutation.caller
         found = await self._authorized(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
-        document, observed = await self._read(caller, metadata_at)
+        document, observed = await self._read(caller, found.catalog, metadata_at)
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
         entry_id = uuid4().hex
@@ -264,10 +264,11 @@ class TableRegistration:
         await self._entries.check_unrestricted(caller, found, "restricted principals cannot move its pointer")
         return found
 
-    async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:
+    async def _read(self, caller: Caller, catalog: Catalog, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:
         """The metadata, and the state of its file: the pointer moves only if it is unchanged."""
-        facts = (await self._files.stat([metadata_at]))[metadata_at]
-        document = await self._files.read_metadata_for(caller, metadata_at)
+        files = self._files.of(catalog)
+        facts = (await files.stat([metadata_at]))[metadata_at]
+        document = await files.read_metadata_for(caller, metadata_at)
         if facts is None:
             raise PointerMoved(f"metadata file was written during the lookup. metadata-location={metadata_at}")
         return document, {metadata_at: facts}

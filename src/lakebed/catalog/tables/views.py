@@ -22,7 +22,7 @@ from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import LocationClaims, check_locations
 from ..locations.directories import default_location, stated_paths
 from ..model import EntryKind
-from .files import TableFiles
+from .files import CatalogFiles
 
 _ATTEMPTS: Final = 5
 
@@ -34,7 +34,7 @@ class Views:
         self,
         object_context: ObjectContext,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         publisher: Publisher,
         cache: MetadataCache,
         claims: LocationClaims,
@@ -117,7 +117,7 @@ class Views:
             entry_id=entry_id,
             metadata=metadata,
             metadata_at=str(address),
-            file=await self._files.prepare(address, document),
+            file=await self._files.of(found.catalog).prepare(address, document),
             claim=claim,
             event=CREATED if base is None else COMMITTED,
             operation="create" if base is None else "replace",

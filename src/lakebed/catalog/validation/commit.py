@@ -61,19 +61,21 @@ class CommitValidator:
 
     def __init__(
         self,
-        files: CommitFiles,
         *,
         level: ValidationLevel = ValidationLevel.STANDARD,
         limits: CommitLimits = DEFAULT_COMMIT_LIMITS,
         memory: ManifestCache | None = None,
     ) -> None:
-        self._files = files
         self._level = level
         self._limits = limits
         self._memory = memory or ManifestCache()
 
-    async def check(self, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False) -> CommitReport:
-        """Check that `new` is a valid successor of `base`. Raises InvalidInput, TooLarge, CommitConflict.
+    async def check(
+        self, files: CommitFiles, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False
+    ) -> CommitReport:
+        """Check that `new` is a valid successor of `base`; their files are read through `files`.
+
+        Raises InvalidInput, TooLarge, CommitConflict.
 
         `adopted` is for metadata from elsewhere, as of a registered table: its history may be long and partly expired,
         so only the snapshots of branches and tags are checked, each alone: its manifest list, the existence of its
@@ -81,7 +83,7 @@ class CommitValidator:
         """
         if base is not None:
             check_transition(base, new, strict=self._level is ValidationLevel.STRICT)
-        objects = CommitObjects(self._files, CommitBudget(self._limits), self._memory)
+        objects = CommitObjects(files, CommitBudget(self._limits), self._memory)
         return await _Validation(objects, self._level, self._limits, base, new, adopted=adopted).run()
 
 

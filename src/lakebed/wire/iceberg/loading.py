@@ -174,21 +174,21 @@ def _is_current(request: JsonRequest, tag: str, now_ms: int) -> bool:
 
 async def replay_commit(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The response to a repeated commit, with the current table. Raises NotFound."""
-    entry = (await services.entries.by_id(entry_id)).entry
-    return commit_response(entry, await services.entries.metadata(entry))
+    found = await services.entries.by_id(entry_id)
+    return commit_response(found.entry, await services.entries.metadata(found.catalog, found.entry))
 
 
 async def replay_table(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The response to a repeated request for a table, with the current table. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
-    metadata = await services.entries.metadata(found.entry)
+    metadata = await services.entries.metadata(found.catalog, found.entry)
     return await table_response(services, request, found.catalog, found.identifier, found.entry, metadata)
 
 
 async def replay_entry(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The response to a repeated request, with the current table or view. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
-    metadata = await services.entries.metadata(found.entry)
+    metadata = await services.entries.metadata(found.catalog, found.entry)
     if found.entry.kind is EntryKind.VIEW:
         return view_response(found.entry, metadata)
     if request.http.method == "POST" and "table" in request.names:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from lakebed.catalog.tables.files import FileAddress, TableFiles, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, FileSource, parse_location, unpack_metadata
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.meta.seam import MetaStore
@@ -31,7 +31,7 @@ _PAGE_KEYS: Final = 1000
 class MetadataFolder:
     """One folder of metadata files."""
 
-    def __init__(self, meta: MetaStore, files: TableFiles, folder: str) -> None:
+    def __init__(self, meta: MetaStore, files: FileSource, folder: str) -> None:
         self._meta = meta
         self._files = files
         self._folder = parse_location(folder)
@@ -42,7 +42,7 @@ class MetadataFolder:
         hint = await self._hint() if VERSION_HINT in names else None
         chosen = current_name(names, hint)
         location = str(FileAddress(self._folder.bucket, self._folder.directory + chosen))
-        metadata = parse_table(unpack_metadata(await self._files.read(location)))
+        metadata = parse_table(unpack_metadata(await self._files.read(location, MAX_METADATA_BYTES)))
         return ExternalTable(location, metadata.uuid, frozenset(one.metadata_file for one in metadata.metadata_log))
 
     async def _names(self) -> set[str]:

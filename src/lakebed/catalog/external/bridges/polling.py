@@ -68,7 +68,7 @@ class BridgePolling:
         system = Caller(root_of(found.catalog.bucket.owner))
         bridged = BridgedTable(found.catalog, found.namespace, identifier, found.entry, bridge)
         try:
-            external = await self._table_sync.source(bridge).current()
+            external = await self._table_sync.source(bridged, bridge).current()
             _check_reach(found.catalog, bridge.config, external)
             await self._table_sync.sync(Mutation(system), bridged, bridge, external, is_new=False)
         except LakebedError as error:

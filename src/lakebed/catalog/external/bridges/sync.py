@@ -15,7 +15,7 @@ from lakebed.catalog.entries import Entries, LiveEntry, LoadedEntry
 from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import Entry
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.core.errors import CommitConflict, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.meta.seam import Transaction
@@ -69,7 +69,7 @@ class TableSync:
         self,
         object_context: ObjectContext,
         entries: Entries,
-        files: TableFiles,
+        files: CatalogFiles,
         registration: TableRegistration,
         bridges: Bridges,
         remotes: RemoteCatalogs,
@@ -81,10 +81,10 @@ class TableSync:
         self._bridges = bridges
         self._remotes = remotes
 
-    def source(self, bridge: Bridge) -> ExternalSource:
+    def source(self, bridged: BridgedTable, bridge: Bridge) -> ExternalSource:
         """The source of a readable bridge. Raises ExternalCatalogError if the settings do not allow its host."""
         if bridge.config.catalog is ExternalCatalogKind.FOLDER:
-            return MetadataFolder(self._f.meta, self._files, bridge.config.folder)
+            return MetadataFolder(self._f.meta, self._files.of(bridged.catalog), bridge.config.folder)
         return RestCatalogTable(self._remotes, bridge.config, self._bridges.secrets_of(bridge))
 
     async def sync(
@@ -100,7 +100,7 @@ class TableSync:
         local = bridged.live
         if decision.step is SyncStep.NOTHING and local is not None:
             return await self._record_unchanged(bridged, bridge, local, is_new=is_new)
-        if (await self._files.stat([external.metadata_at]))[external.metadata_at] is None:
+        if (await self._files.of(bridged.catalog).stat([external.metadata_at]))[external.metadata_at] is None:
             raise NotFound(f"the metadata file is not on this server yet. metadata-location={external.metadata_at}")
         return await self.move(mutation, bridged, bridge, external.metadata_at, is_new=is_new)
 

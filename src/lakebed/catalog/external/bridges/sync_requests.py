@@ -9,7 +9,8 @@ from lakebed.catalog.commits.metadata_pointers import PointerMoves, same_file
 from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.model import Catalog
+from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.objects.model import Caller
@@ -36,7 +37,7 @@ class SyncRequest(NamedTuple):
 class SyncOnRequest:
     """Syncs on request."""
 
-    def __init__(self, files: TableFiles, pointers: PointerMoves, bridges: Bridges, table_sync: TableSync) -> None:
+    def __init__(self, files: CatalogFiles, pointers: PointerMoves, bridges: Bridges, table_sync: TableSync) -> None:
         self._files = files
         self._pointers = pointers
         self._bridges = bridges
@@ -76,14 +77,14 @@ class SyncOnRequest:
     ) -> SyncResult:
         is_new = request.config is not None
         if request.metadata_at is None:
-            external = await self._table_sync.source(bridge).current()
+            external = await self._table_sync.source(bridged, bridge).current()
             return await self._table_sync.sync(mutation, bridged, bridge, external, is_new=is_new)
         local = bridged.live
         if local is not None and (
             local.version_token != request.expected_token or not same_file(local.metadata_at, request.expected_at or "")
         ):
             raise CommitConflict(f"the table is not at the expected version. table={bridged.identifier}")
-        await self._check_uuid(mutation.caller, bridge.config.external_table_uuid, request.metadata_at)
+        await self._check_uuid(mutation.caller, bridged.catalog, bridge.config.external_table_uuid, request.metadata_at)
         return await self._table_sync.move(
             mutation, bridged, bridge, request.metadata_at, commit_id=request.commit_id, is_new=is_new
         )
@@ -105,10 +106,10 @@ class SyncOnRequest:
         status = SyncStatus.REGISTERED if was_first else SyncStatus.COMMITTED
         return SyncResult(status, repeated.committed, bridged)
 
-    async def _check_uuid(self, caller: Caller, expected: str | None, metadata_at: str) -> None:
+    async def _check_uuid(self, caller: Caller, catalog: Catalog, expected: str | None, metadata_at: str) -> None:
         if expected is None:
             return
-        found = parse_table(await self._files.read_metadata_for(caller, metadata_at)).uuid
+        found = parse_table(await self._files.of(catalog).read_metadata_for(caller, metadata_at)).uuid
         if found is None or found.lower() != expected.lower():
             raise InvalidInput(
                 f"the metadata file belongs to another table. uuid={found} expected={expected}",

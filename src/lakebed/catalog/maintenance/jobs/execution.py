@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.catalog.entries import Entries, LiveEntry
 from lakebed.catalog.events import append_catalog_event
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.core.errors import CommitConflict, Fenced, LakebedError
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.iceberg.metadata.snapshots import Snapshot
@@ -40,7 +40,7 @@ class Surveyed(NamedTuple):
 class JobExecutor:
     """Plans and runs jobs."""
 
-    def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
+    def __init__(self, object_context: ObjectContext, entries: Entries, files: CatalogFiles, jobs: JobStore) -> None:
         self._f = object_context
         self._entries = entries
         self._jobs = jobs
@@ -54,7 +54,7 @@ class JobExecutor:
 
     async def table(self, known: LiveEntry) -> TableMetadata:
         """The current metadata of a table."""
-        return (await self._entries.metadata(known.entry)).table
+        return (await self._entries.metadata(known.catalog, known.entry)).table
 
     async def survey(self, entry_id: str, *, retain_recent: int, watermark_ms: int) -> Surveyed:
         """Plan a removal on the current version of a table. Raises NotFound."""

@@ -11,7 +11,7 @@ from lakebed.catalog.entries import Entries, LiveEntry
 from lakebed.catalog.external.checks import check_internal_catalog
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
-from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.core.errors import NotFound
 from lakebed.meta.tasks import Task, TaskQueue
 from lakebed.objects.context import ObjectContext
@@ -145,7 +145,7 @@ def build_maintenance_jobs(
     authorizer: CatalogAuthorizer,
     catalogs: CatalogService,
     entries: Entries,
-    files: TableFiles,
+    files: CatalogFiles,
     commits: Commits,
     tasks: TaskQueue,
     *,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.entries import LiveEntry
-from lakebed.catalog.tables.files import FileAddress, FileSource, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import FileAddress, FileSource, FileSources, parse_location, unpack_metadata
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Reader
@@ -71,7 +71,7 @@ class _Named(NamedTuple):
 class Surveyor:
     """Plans removals."""
 
-    def __init__(self, reader: Reader, files: FileSource, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> None:
+    def __init__(self, reader: Reader, files: FileSources, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> None:
         self._reader = reader
         self._files = files
         self._limits = limits
@@ -80,7 +80,7 @@ class Surveyor:
         self, known: LiveEntry, table: TableMetadata, *, retain_recent: int, watermark_ms: int
     ) -> RemovalPlan:
         """The removal plan of a table, whose metadata at the version known is `table`."""
-        entry = known.entry
+        entry, files = known.entry, self._files.of(known.catalog)
         replaced = await self._reader.rows(REPLACED_SINCE, entry.id, watermark_ms, MAX_METADATA_READ + 1)
         history = history_of(table, entry.metadata_at, (row[0] for row in replaced))
         listed, unrecognized = await self._list(known, table)
@@ -91,7 +91,7 @@ class Surveyor:
         elsewhere = history.recently_current - {file.location for file in metadata_files} - {history.current_at}
         roots = [*split.roots, *sorted(filter(_is_ours, elsewhere))]
         wanted = list(dict.fromkeys([*roots, *(file.location for file in unlisted)]))
-        named = await self._read_metadata(wanted[:MAX_METADATA_READ], table)
+        named = await _read_metadata(files, wanted[:MAX_METADATA_READ], table)
         suspects = await self._suspects(entry.id, named, unlisted)
         problems = [
             ReachabilityProblem(location, ObjectKind.METADATA_FILE, reason) for location, reason in suspects.items()
@@ -107,7 +107,7 @@ class Surveyor:
         walker = walker_of(self._files, self._reader, entry.id, self._limits)
         reached = await walker.walk([walk_root(table), *followed])
         problems += reached.problems
-        problems += await self._missing(reached, {file.location for _, file in listed})
+        problems += await _missing(files, reached, {file.location for _, file in listed})
         return _assembled(
             known=known,
             history=history,
@@ -145,19 +145,6 @@ class Surveyor:
                 statement, position = LIST_PAGE_WITHIN, page[-1][0]
         return listed, unrecognized
 
-    async def _read_metadata(self, locations: Iterable[str], table: TableMetadata) -> dict[str, _Named | None]:
-        """The contents of metadata files; None if unreadable. Missing ones are omitted."""
-        found: dict[str, _Named | None] = {}
-        for location in locations:
-            try:
-                data = await self._files.read(location, _METADATA_LIMIT)
-                found[location] = await _parsed(data, table)
-            except NotFound:
-                continue
-            except InvalidInput:
-                found[location] = None
-        return found
-
     async def _suspects(
         self, entry_id: str, named: Mapping[str, _Named | None], unlisted: Sequence[StoredFile]
     ) -> dict[str, Reason]:
@@ -172,18 +159,33 @@ class Surveyor:
                     suspects[file.location] = Reason.NEWER_THAN_CURRENT
         return suspects
 
-    async def _missing(self, reached: ReachableFiles, there: set[str]) -> list[ReachabilityProblem]:
-        """References to missing files. Files outside the table's directories are checked one by one."""
-        missing: list[ReachabilityProblem] = []
-        known = {problem.location for problem in reached.problems}
-        for kind, locations in reached.kinds():
-            unseen = sorted(locations - there - known)
-            for start in range(0, len(unseen), _STAT_BATCH):
-                batch = [location for location in unseen[start : start + _STAT_BATCH] if _is_ours(location)]
-                for location, facts in (await self._files.stat(batch)).items():
-                    if facts is None:
-                        missing.append(ReachabilityProblem(location, kind, Reason.MISSING_OBJECT))
-        return missing
+
+async def _read_metadata(files: FileSource, locations: Iterable[str], table: TableMetadata) -> dict[str, _Named | None]:
+    """The contents of metadata files; None if unreadable. Missing ones are omitted."""
+    found: dict[str, _Named | None] = {}
+    for location in locations:
+        try:
+            data = await files.read(location, _METADATA_LIMIT)
+            found[location] = await _parsed(data, table)
+        except NotFound:
+            continue
+        except InvalidInput:
+            found[location] = None
+    return found
+
+
+async def _missing(files: FileSource, reached: ReachableFiles, there: set[str]) -> list[ReachabilityProblem]:
+    """References to missing files. Files outside the table's directories are checked one by one."""
+    missing: list[ReachabilityProblem] = []
+    known = {problem.location for problem in reached.problems}
+    for kind, locations in reached.kinds():
+        unseen = sorted(locations - there - known)
+        for start in range(0, len(unseen), _STAT_BATCH):
+            batch = [location for location in unseen[start : start + _STAT_BATCH] if _is_ours(location)]
+            for location, facts in (await files.stat(batch)).items():
+                if facts is None:
+                    missing.append(ReachabilityProblem(location, kind, Reason.MISSING_OBJECT))
+    return missing
 
 
 def _assembled(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from lakebed.catalog.locations.confined_files import ConfinedFiles
-from lakebed.catalog.tables.files import FileSource
+from lakebed.catalog.tables.files import FileSource, FileSources
 from lakebed.catalog.validation.directory_scope import normalized
 from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, TooLarge
 from lakebed.iceberg.manifests import (
@@ -229,7 +229,7 @@ class Walker:
             return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
 
 
-def walker_of(files: FileSource, meta: Reader, entry_id: str, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> Walker:
+def walker_of(files: FileSources, meta: Reader, entry_id: str, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> Walker:
     """A walker confined to the files of one table, for one walk: it caches the table's directories."""
     return Walker(ConfinedFiles(files, meta, entry_id), limits)
 

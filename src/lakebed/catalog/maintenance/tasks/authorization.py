@@ -107,7 +107,7 @@ class TaskAuthorization:
     async def _on_table(self, caller: Caller, lookup: NameLookup, spec: TaskSpec) -> TaskSpec:
         """The task of an existing table, with its estimated cost."""
         known = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.RUN_MAINTENANCE)
-        health = health_from_summary(known, (await self._entries.metadata(known.entry)).table)
+        health = health_from_summary(known, (await self._entries.metadata(known.catalog, known.entry)).table)
         speeds = await self._history.speeds(self._f.meta)
         cost = estimate_cost(spec.job, health.data_files or 0, health.data_bytes or 0, speeds)
         return msgspec.structs.replace(spec, entry=known.entry.id, cost=cost)

@@ -207,7 +207,7 @@ async def replay_sync(services: IcebergServices, request: JsonRequest, entry_id:
     """The response to a repeated sync, with the current table and bridge."""
     known = await services.entries.by_id(entry_id)
     bridged = await services.extensions.bridges.get(request.caller, request.catalog, request.table)
-    metadata = await services.entries.metadata(known.entry)
+    metadata = await services.entries.metadata(known.catalog, known.entry)
     action = bridged.bridge.state.action if bridged.bridge is not None else SyncStatus.UNCHANGED
     return ok(
         {"action": action, "table": _table_document(known.entry, metadata), "bridge": _bridge_document(bridged.bridge)}
