@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import (
     AccessDenied,
+    InvalidInput,
     InvalidSetting,
     LakebedError,
     Throttled,
@@ -131,6 +132,8 @@ async def test_failures_are_retried_and_rejections_are_not() -> None:
         (400, "ExpiredTokenException", Unauthenticated),
         (400, "InvalidIdentityToken", Unauthenticated),
         (400, "IDPCommunicationError", Unavailable),
+        (400, "PackedPolicyTooLarge", InvalidInput),
+        (400, "InvalidParameterValue", InvalidInput),
         (400, "Throttling", Throttled),
         (429, "", Throttled),
         (503, "", Unavailable),

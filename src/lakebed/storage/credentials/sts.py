@@ -10,7 +10,15 @@ from xml.etree import ElementTree
 
 from lakebed.net.http import HttpRequest, send_with_retries
 
-from ...core.errors import AccessDenied, InvalidSetting, LakebedError, Throttled, Unauthenticated, Unavailable
+from ...core.errors import (
+    AccessDenied,
+    InvalidInput,
+    InvalidSetting,
+    LakebedError,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+)
 from ...core.secrets import Secret
 from ...core.sigv4 import signed_headers
 from .host_environment import HostEnvironment
@@ -27,6 +35,10 @@ _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _ERRORS: dict[str, type[LakebedError]] = {
     "AccessDenied": AccessDenied,
     "AccessDeniedException": AccessDenied,
+    "InvalidParameterValue": InvalidInput,
+    "MalformedPolicyDocument": InvalidInput,
+    "PackedPolicyTooLarge": InvalidInput,
+    "ValidationError": InvalidInput,
     "Throttling": Throttled,
     "ThrottlingException": Throttled,
     "IDPCommunicationError": Unavailable,
