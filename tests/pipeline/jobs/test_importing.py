@@ -174,9 +174,9 @@ def test_unsuitable_folders_are_rejected_with_the_reason(
     put("depths/a=1/x.parquet", id=[1])
     put("depths/x.parquet", id=[1])
     for source, words in (
-        ("types", "one type in all files. column=id"),
+        ("types", "conflicting types of a column. column=id"),
         ("depths", "need the same partition columns"),
-        ("none", "no Parquet files"),
+        ("none", "folder has no Parquet files"),
     ):
         with pytest.raises(InvalidInput, match=words):
             import_bench.do(
