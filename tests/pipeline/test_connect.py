@@ -70,18 +70,18 @@ _WORKER = """
 import sys
 from lakebed.client.access import find_access
 from lakebed.core.errors import LakebedError
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.spark.job_runner import SparkEngine
-from lakebed.pipeline.progress import Silent
+from lakebed.pipeline.spark.job_runner import SparkJobRunner
+from lakebed.pipeline.progress import NoProgress
 
 master, warehouse, namespace = sys.argv[1:]
-engine = SparkEngine(find_access(), PipelineSettings(master=master))
-order = TaskOrder(job=JobKind.COMPACT, warehouse=warehouse, namespace=(namespace,), table="t", options={})
+runner = SparkJobRunner(find_access(), PipelineSettings(master=master))
+spec = TaskSpec(job=JobKind.COMPACT, warehouse=warehouse, namespace=(namespace,), table="t", options={})
 for _ in sys.stdin:
     try:
-        engine.start(Silent())
-        print(engine.run(order, Silent()).changed, flush=True)
+        runner.start(NoProgress())
+        print(runner.run(spec, NoProgress()).changed, flush=True)
     except LakebedError as error:
         print(type(error).__name__, error, flush=True)
 """
