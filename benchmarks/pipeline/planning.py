@@ -55,6 +55,7 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.buckets.service import BucketService
 from lakebed.objects.context import ObjectContext
+from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject, ObjectWriter
@@ -142,7 +143,7 @@ def wire(object_context: ObjectContext) -> Site:
     """Build the services as a server does."""
     meta, clock = object_context.meta, object_context.clock
     writer, authorizer = ObjectWriter(object_context), CatalogAuthorizer(object_context)
-    files = ServedFiles(object_context, writer, ObjectReader(object_context))
+    files = ServedFiles(object_context, writer, ObjectReader(object_context), ObjectDeleter(object_context))
     keys, catalogs = IdempotencyKeys(meta, clock), CatalogService(object_context, authorizer)
     entries = Entries(meta, files, authorizer, MetadataCache())
     namespaces = Namespaces(object_context, authorizer, catalogs, keys)

@@ -195,8 +195,8 @@ def test_known_name_in_an_unknown_section_suggests_its_section() -> None:
 
 def test_unrecognizable_key_error_lists_sections() -> None:
     assert error_of("zzz = 1").endswith(
-        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,select,"
-        "streams,pipeline,listeners,targets"
+        "sections=server,log,meta,storage,objects,encryption,root,sts,tokens,oidc,decisions,tables,federation,"
+        "external_storage,select,streams,pipeline,listeners,targets"
     )
 
 

@@ -90,6 +90,8 @@ class Catalog(NamedTuple):
     """Whether a policy in it has row filters or column masks, when the row was read."""
     is_federated: bool
     """Whether it is federated (see `external`), when the row was read."""
+    storage_revision: str | None
+    """The revision of its storage profile; None if its files are in a bucket of this server."""
 
     @property
     def properties(self) -> Properties:
@@ -100,6 +102,11 @@ class Catalog(NamedTuple):
     def is_external(self) -> bool:
         """Whether another catalog commits to its tables, which are read-only here (see `external`)."""
         return self.kind is CatalogKind.EXTERNAL
+
+    @property
+    def bucket_name(self) -> str:
+        """The name of its bucket in locations."""
+        return self.bucket.location_name
 
     @property
     def is_table_bucket(self) -> bool:
@@ -114,7 +121,7 @@ class Catalog(NamedTuple):
     @property
     def base_location(self) -> str:
         """The default location of its files."""
-        return f"s3://{self.bucket.name}/{self.base_prefix}"
+        return f"s3://{self.bucket_name}/{self.base_prefix}"
 
     @property
     def reserved_prefix(self) -> str:
@@ -133,7 +140,7 @@ class Catalog(NamedTuple):
 
     def holds(self, bucket: str, key: str) -> bool:
         """Whether a key of a bucket is in an allowed directory."""
-        if bucket != self.bucket.name:
+        if bucket != self.bucket_name:
             return False
         return key.startswith(self.base_prefix) or (self.packed_allowed is not None and key.startswith(self.allowed))
 

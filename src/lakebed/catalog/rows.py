@@ -18,6 +18,7 @@ _STATE: Final = (
     # Mostly false. Read with the row that every request reads, which saves a statement.
     f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608
     "EXISTS (SELECT 1 FROM catalog_connections c WHERE c.catalog = w.id)",
+    "(SELECT s.revision FROM catalog_storage s WHERE s.catalog = w.id)",
 )
 CATALOG_SELECTED: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
 _CATALOG: Final = f"{_BUCKET}, {CATALOG_SELECTED}"
@@ -209,12 +210,14 @@ ENTRY_OF_KEY: Final = (
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
     " JOIN warehouses w ON w.id = e.warehouse"
 )
-IS_CURRENT_METADATA: Final = "SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) LIMIT 1"
+_HERE: Final = "warehouse NOT IN (SELECT catalog FROM catalog_storage)"
+IS_CURRENT_METADATA: Final = f"SELECT 1 FROM entries WHERE metadata_at IN (?, ?, ?) AND {_HERE} LIMIT 1"  # noqa: S608
 BUCKET_HAS_ENTRIES: Final = (
     "SELECT 1 FROM warehouses w JOIN namespaces n ON n.warehouse = w.id JOIN entries e ON e.namespace = n.id"
     " WHERE w.bucket = ? LIMIT 1"
 )
-HAS_METADATA_WITHIN: Final = "SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? LIMIT 1"
+HAS_METADATA_WITHIN: Final = f"SELECT 1 FROM entries WHERE metadata_at >= ? AND metadata_at < ? AND {_HERE} LIMIT 1"  # noqa: S608
+"""Both without catalogs over external storage, where a bucket can have the same name."""
 LOCATIONS_WITHIN: Final = (
     "SELECT prefix FROM entry_locations WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix"
 )
@@ -287,7 +290,7 @@ def catalog_from(row: Row) -> Catalog:
 def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
     """A catalog of a known bucket, from columns beginning at `at`."""
     columns = row[at : at + OWN_COLUMNS]
-    catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_federated = columns
+    catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, federated, storage = columns
     return Catalog(
         bucket,
         catalog_id,
@@ -298,7 +301,8 @@ def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
         properties,
         created_ms,
         bool(restricts),
-        bool(is_federated),
+        bool(federated),
+        storage,
     )
 
 

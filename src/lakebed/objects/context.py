@@ -16,7 +16,7 @@ from lakebed.storage.seam import ObjectStorage
 
 from .blobs.contents import Contents
 from .blobs.ingest import Ingested, Ingester
-from .buckets.bucket import Bucket, bucket_from
+from .buckets.bucket import EXTERNAL, Bucket, bucket_from
 from .condition_context import ConditionKeys
 from .model import Caller, StoredObject
 from .publishing import NewGarbage
@@ -251,7 +251,7 @@ class ObjectContext:
 
     async def bucket(self, reader: Reader, name: str) -> Bucket:
         """The bucket with this name. Raises NoSuchBucket."""
-        row = await reader.row(BUCKET_BY_NAME, name)
+        row = None if name.startswith(EXTERNAL) else await reader.row(BUCKET_BY_NAME, name)
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={name}")
         return bucket_from(row)

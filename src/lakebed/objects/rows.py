@@ -33,9 +33,11 @@ DELETE_BUCKET: Final = "DELETE FROM buckets WHERE id = ?"
 UPDATE_BUCKET_SETTINGS: Final = "UPDATE buckets SET settings = ? WHERE id = ?"
 UPDATE_BUCKET_VERSIONING: Final = "UPDATE buckets SET versioning = ?, settings = ? WHERE id = ?"
 BUCKETS_OF_OWNER: Final = (
-    f"SELECT {_BUCKET} FROM buckets b WHERE b.owner = ? AND b.name > ? AND b.name >= ? ORDER BY b.name LIMIT ?"  # noqa: S608
+    f"SELECT {_BUCKET} FROM buckets b WHERE b.owner = ? AND b.name > ? AND b.name >= ? AND b.name >= '0'"  # noqa: S608
+    " ORDER BY b.name LIMIT ?"
 )
-ALL_BUCKETS: Final = f"SELECT {_BUCKET} FROM buckets b WHERE b.name > ? ORDER BY b.name LIMIT ?"  # noqa: S608
+"""Without external buckets, whose names begin with a slash, like the next."""
+ALL_BUCKETS: Final = f"SELECT {_BUCKET} FROM buckets b WHERE b.name > ? AND b.name >= '0' ORDER BY b.name LIMIT ?"  # noqa: S608
 BUCKET_HAS_OBJECTS: Final = "SELECT 1 FROM objects WHERE bucket = ? LIMIT 1"
 BUCKET_HAS_VERSIONS: Final = "SELECT 1 FROM versions WHERE bucket = ? LIMIT 1"
 BUCKET_UPLOADS: Final = "SELECT id FROM uploads WHERE bucket = ?"

@@ -20,6 +20,7 @@ from lakebed.catalog.external.bridges.polling import BridgePolling
 from lakebed.catalog.external.federation.service import Federation, wire_federation
 from lakebed.catalog.external.notifications import NotificationReceiver
 from lakebed.catalog.external.remote.client import RemoteCatalogs
+from lakebed.catalog.external.storage.vending import ExternalVending
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.labels.service import LabelManagement
 from lakebed.catalog.labels.targets import LabelTargets
@@ -49,7 +50,7 @@ from lakebed.catalog.validation.model import ValidationLevel
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialResolver
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
-from lakebed.core.settings import FederationSettings
+from lakebed.core.settings import ExternalStorageSettings, FederationSettings, S3StorageSettings
 from lakebed.events.delegation_audit import DelegationAudit
 from lakebed.events.ids import EventIds
 from lakebed.events.live.feed import LiveFeed
@@ -78,6 +79,7 @@ from lakebed.wire.json.app import JsonApplication, JsonServices, Observe
 from lakebed.wire.json.authentication import BearerAuthenticator
 from lakebed.wire.json.request import MAX_BODY_BYTES
 from lakebed.wire.json.routing import Mount
+from lakebed.wire.json.table_access import TableAccess
 from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, polaris_routes
 from lakebed.wire.polaris.services import PolarisServices
 from lakebed.wire.s3.documents.deletion import deleted_keys
@@ -86,6 +88,7 @@ from .catalog_extensions import wire_extensions
 from .catalog_jobs import CatalogJobs
 from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import wire_live_events
+from .external_storage import ExternalStorage, wire_external_storage
 
 SAFETY_WINDOW_MS: Final = 900_000
 """Default minimum age of files that maintenance removes."""
@@ -107,6 +110,7 @@ class CatalogServices:
     maintenance: MaintenanceParts
     jobs: CatalogJobs
     polling: BridgePolling
+    storage: ExternalStorage
 
 
 def wire_catalog(
@@ -132,10 +136,12 @@ def wire_catalog(
     feed: LiveFeed | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
+    external_storage: ExternalStorageSettings = ExternalStorageSettings(),  # noqa: B008  # immutable
+    own_store: S3StorageSettings | None = None,
 ) -> CatalogServices:
     """The catalog on an object store, and the administration API. Without `bearers`, only signatures are accepted.
 
-    `account` is root's; `http` sends requests to external catalogs.
+    `account` is root's; `http` sends requests to external catalogs; `own_store` is the object store of the server.
     """
     governance = governance or wire_governance_events(object_context, master)
     meta, clock = object_context.meta, object_context.clock
@@ -143,15 +149,18 @@ def wire_catalog(
     tasks = governance.tasks
     authorizer = CatalogAuthorizer(object_context)
     cache = MetadataCache()
-    files = ServedFiles(object_context, writer, reader)
+    storage = wire_external_storage(
+        external_storage, meta, clock, ServedFiles(object_context, writer, reader, deleter), own_store
+    )
+    files = storage.files
     keys = IdempotencyKeys(meta, clock)
     catalogs = CatalogService(object_context, authorizer)
     namespaces = Namespaces(object_context, authorizer, catalogs, keys)
     entries = Entries(meta, files, authorizer, cache)
-    claims = LocationClaims(object_context, client_locations=client_locations)
+    claims = LocationClaims(object_context, files, client_locations=client_locations)
     publisher = Publisher(object_context, files, entries, keys, claims)
     validator = CommitValidator(level=validation)
-    commits = Commits(object_context, entries, files, publisher, validator, cache, deleter, claims)
+    commits = Commits(object_context, entries, files, publisher, validator, cache, claims)
     registration = TableRegistration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
     remotes = RemoteCatalogs(http, clock, AllowedHosts(federation.hosts, setting="federation.hosts"))
     extensions = wire_extensions(
@@ -198,6 +207,13 @@ def wire_catalog(
     )
     creation = Creation(object_context, entries, files, publisher, cache, claims)
     data_access = DataAccess(meta, authorizer, claims)
+    access = TableAccess(
+        vending,
+        access_delegation,
+        store,
+        storage.profiles,
+        ExternalVending(storage.profiles, storage.stores, vending.log, clock, ttl_seconds=vending.ttl_seconds),
+    )
     external = wire_federation(
         object_context, authorizer, catalogs, keys, master, replace(remotes, timeout_seconds=federation.timeout)
     )
@@ -220,9 +236,7 @@ def wire_catalog(
         scans=scans,
         keys=keys,
         data_access=data_access,
-        vending=vending,
-        access_delegation=access_delegation,
-        store=store,
+        access=access,
         deleted_keys=deleted_keys,
         extensions=extensions.tables,
         maintenance=maintenance_jobs,
@@ -235,9 +249,7 @@ def wire_catalog(
         dropping=dropping,
         keys=keys,
         data_access=data_access,
-        vending=vending,
-        access_delegation=access_delegation,
-        store=store,
+        access=access,
         region=object_context.region,
         policies=policies,
         policy_types=policy_types,
@@ -299,7 +311,7 @@ def wire_catalog(
             copies=copies,
             claims=claims,
             maintenance=background_maintenance,
-            purges=PurgeWorker(object_context, deleter, tasks, worker_id),
+            purges=PurgeWorker(object_context, files, deleter, tasks, worker_id),
             tasks=tasks,
             scheduler=maintenance.scheduler,
             clock=clock,
@@ -307,6 +319,7 @@ def wire_catalog(
             trace_retention_seconds=trace_retention_seconds,
         ),
         extensions.polling,
+        storage,
     )
 
 

@@ -13,6 +13,7 @@ from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.s3_requests import TableFileAuthorizer
 from lakebed.catalog.external.bridges.polling import BridgePolling
 from lakebed.catalog.external.remote.client import catalog_http
+from lakebed.catalog.external.storage.stores import ExternalStores
 from lakebed.catalog.validation import ValidationLevel
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.ids import DeploymentId
@@ -98,6 +99,7 @@ class WorkerParts:
     decisions: AuthorizerSetup
     outbound: AsyncHttpClient
     """The HTTP client for external catalogs."""
+    external_stores: ExternalStores
     live: LiveEvents
     requests: RequestAudit
 
@@ -135,6 +137,7 @@ async def compose(
                 await parts.decisions.close()
                 parts.ingester.close()
                 await parts.outbound.close()
+                await parts.external_stores.close()
         finally:
             await storage.close()
     finally:
@@ -315,6 +318,8 @@ def _wire(
         deployment=deployment,
         access_delegation=settings.tables.access_delegation,
         client_locations=settings.tables.client_locations,
+        external_storage=settings.external_storage,
+        own_store=settings.storage.s3 if settings.storage.kind is StorageKind.S3 else None,
     )
 
     management = JsonApplication(
@@ -322,7 +327,12 @@ def _wire(
         [
             management_mount().on(
                 ManagementServices.on(
-                    object_context, root, tokens.clients, catalog.jobs.copies.discard_orphans, catalog.federation
+                    object_context,
+                    root,
+                    tokens.clients,
+                    catalog.jobs.copies.discard_orphans,
+                    catalog.federation,
+                    catalog.storage.profiles,
                 )
             )
         ],
@@ -390,6 +400,7 @@ def _wire(
         governance=governance,
         decisions=foundation.decisions,
         outbound=outbound,
+        external_stores=catalog.storage.stores,
         live=foundation.live,
         requests=requests,
     )

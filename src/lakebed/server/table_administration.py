@@ -19,11 +19,13 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.settings import Settings
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 
 from .composition import build_foundation
+from .external_storage import wire_external_storage
 from .stores.identity import require_identity, root_credential
 from .stores.metadata import open_metadata
 from .stores.object_store import confirm_object_store, open_storage
@@ -54,8 +56,14 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
             ).object_context
             authorizer = CatalogAuthorizer(object_context)
             catalogs = CatalogService(object_context, authorizer)
-            files = ServedFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
-            entries = Entries(meta, files, authorizer, MetadataCache())
+            served = ServedFiles(
+                object_context,
+                ObjectWriter(object_context),
+                ObjectReader(object_context),
+                ObjectDeleter(object_context),
+            )
+            external = wire_external_storage(settings.external_storage, meta, clock, served)
+            entries = Entries(meta, external.files, authorizer, MetadataCache())
             keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())
             try:
                 yield TableAdministration(
@@ -65,6 +73,7 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
                 )
             finally:
                 object_context.ingester.close()
+                await external.stores.close()
         finally:
             await asyncio.shield(storage.close())
     finally:

@@ -233,7 +233,9 @@ async def test_worker_without_its_lease_does_not_disturb_its_successor(
         if slow:
             slow = False
             catalog.store.clock.advance(1000)
-            other = PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, "other")
+            other = PurgeWorker(
+                catalog.store.object_context, catalog.files, catalog.store.deleter, catalog.tasks, "other"
+            )
             assert await other.run_due() == 1
             # The location is free again and claimed by another table before the slow worker continues.
             await catalog.create("next", location="s3://lake/t")
@@ -258,7 +260,7 @@ async def test_failure_without_the_lease_is_ignored(catalog: CatalogHarness, mon
             return await delete_many(*arguments)
         slow = False
         catalog.store.clock.advance(1000)
-        other = PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, "other")
+        other = PurgeWorker(catalog.store.object_context, catalog.files, catalog.store.deleter, catalog.tasks, "other")
         assert await other.run_due() == 1
         raise Unavailable("too late")
 
@@ -272,7 +274,9 @@ async def test_concurrent_workers_run_each_task_once(catalog: CatalogHarness) ->
         await catalog.create(f"t{number}")
         await catalog.drop(f"t{number}", purge=True)
     others = [
-        PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, f"worker-{number}")
+        PurgeWorker(
+            catalog.store.object_context, catalog.files, catalog.store.deleter, catalog.tasks, f"worker-{number}"
+        )
         for number in range(3)
     ]
     done = await asyncio.gather(*(worker.run_due() for worker in (catalog.purges, *others)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from lakebed.catalog.model import Catalog
-from lakebed.catalog.tables.files import FileStat
+from lakebed.catalog.tables.files import FileAddress, FileStat, ListedFile, parse_location
 from lakebed.core.errors import NotFound, TooLarge
 from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
@@ -48,6 +48,12 @@ class MemoryFiles:
 
     def of(self, catalog: Catalog) -> MemoryFiles:
         return self
+
+    async def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+        for location, facts in sorted(self.facts.items()):
+            address = parse_location(location)
+            if address.bucket == directory.bucket and address.key.startswith(directory.directory):
+                yield ListedFile(address.key, *facts)
 
     async def read(self, location: str, limit: int) -> bytes:
         self.reads.append(location)

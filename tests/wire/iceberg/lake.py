@@ -281,7 +281,14 @@ def wire_lake(
         catalog.shared,
         [
             management_mount().on(
-                ManagementServices.on(f, root, clients, catalog.jobs.copies.discard_orphans, catalog.federation)
+                ManagementServices.on(
+                    f,
+                    root,
+                    clients,
+                    catalog.jobs.copies.discard_orphans,
+                    catalog.federation,
+                    catalog.storage.profiles,
+                )
             )
         ],
         on_refusal=governance.refusal_recorder("management"),

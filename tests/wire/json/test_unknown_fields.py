@@ -16,7 +16,7 @@ from lakebed.wire.polaris.operations import polaris_routes
 from tests.wire.iceberg.lake import SCHEMA, Lake, opened_lake
 
 FIELD = "no-such-field"
-SPECIFIED_DOCUMENTS = {"signS3Request"}
+SPECIFIED_DOCUMENTS = {"signCatalogRequest", "signS3Request"}
 """Extension routes with documents of the specification."""
 TOLERANT = {"recoverTable"}
 """Has no options, and accepts fields that clients of other catalogs send."""

@@ -91,13 +91,9 @@ async def test_catalogs_must_not_overlap_and_must_be_empty_to_be_deleted(sea: Ma
         {"storageType": "FILE"},
         {"storageType": "GCS", "gcsServiceAccount": "x"},
         {"storageType": "AZURE", "tenantId": "x"},
-        {"roleArn": "arn:aws:iam::1:role/r"},
-        {"endpoint": "https://s3.example"},
-        {"endpointInternal": "https://s3.example"},
-        {"stsEndpoint": "https://sts.example"},
         {"stsUnavailable": True},
-        {"allowedKmsKeys": ["k"]},
-        {"storageName": "other"},
+        {"externalId": "x"},
+        {"allowedKmsKeys": ["arn:aws:kms:us-east-1:1:key/k"]},
     ],
 )
 async def test_other_stores_are_unsupported(sea: ManagementClient, storage: dict[str, Any]) -> None:
@@ -106,6 +102,27 @@ async def test_other_stores_are_unsupported(sea: ManagementClient, storage: dict
     assert "not supported" in refused.document["error"]["message"]
     update = {"currentEntityVersion": 1, "storageConfigInfo": {"storageType": "S3"} | storage}
     assert (await sea.call("PUT", "/catalogs/lake", update)).error == (406, "UnsupportedOperationException")
+
+
+@pytest.mark.parametrize(
+    ("storage", "reason"),
+    [
+        ({"endpoint": "https://s3.example"}, "external_storage.hosts"),
+        ({"endpointInternal": "https://s3.example"}, "external_storage.hosts"),
+        ({"stsEndpoint": "https://sts.example"}, "external_storage.hosts"),
+        ({"roleArn": "no-arn", "region": "us-east-1"}, "roleArn"),
+        ({"roleArn": "arn:aws:iam::123456789012:role/r"}, "region is required"),
+        ({"storageName": "other", "region": "us-east-1"}, r"external_storage.credentials.other"),
+    ],
+)
+async def test_storage_profiles_that_the_settings_do_not_allow_are_rejected(
+    sea: ManagementClient, storage: dict[str, Any], reason: str
+) -> None:
+    refused = await sea.call("POST", "/catalogs", catalog_body(storage=storage))
+    assert refused.error == (400, "BadRequestException")
+    assert reason in refused.document["error"]["message"]
+    update = {"currentEntityVersion": 1, "storageConfigInfo": {"storageType": "S3"} | storage}
+    assert (await sea.call("PUT", "/catalogs/lake", update)).error == (400, "BadRequestException")
 
 
 async def test_default_values_of_clients_are_accepted(sea: ManagementClient) -> None:

@@ -72,7 +72,7 @@ class DataAccess:
         if not recorded:
             raise Corrupted(f"table has no recorded directory. table={entry.id}")
         for prefix in recorded:
-            check_location(catalog, str(FileAddress(catalog.bucket.name, prefix)))
+            check_location(catalog, str(FileAddress(catalog.bucket_name, prefix)))
         return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
 
     @staticmethod

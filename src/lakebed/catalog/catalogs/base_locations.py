@@ -91,7 +91,8 @@ async def claim_locations(tx: Transaction, bucket: Bucket, places: CatalogLocati
             inside is not None and inside[0].startswith(directory)
         ):
             raise LocationConflict(
-                f"location overlaps the location of another catalog. location={FileAddress(bucket.name, directory)}",
+                f"location overlaps the location of another catalog."
+                f" location={FileAddress(bucket.location_name, directory)}",
                 argument=BASE_LOCATION if directory == places.base_prefix else ALLOWED_LOCATIONS,
             )
         await tx.run(rows.CLAIM_DIRECTORY, bucket.id, directory, catalog_id)

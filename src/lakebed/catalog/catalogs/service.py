@@ -190,6 +190,7 @@ def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
         0,
         restricts=False,
         is_federated=False,
+        storage_revision=None,
     )
 
 

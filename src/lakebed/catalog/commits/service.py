@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import msgspec
 
-from lakebed.core.access import root_of
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.iceberg.commits.builder import build_table
@@ -24,7 +23,6 @@ from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
 from lakebed.iceberg.metadata.serialization import TableText, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.context import ObjectContext
-from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -36,7 +34,7 @@ from ..identifiers import Identifier
 from ..locations.claims import LocationClaim, LocationClaims, check_locations
 from ..locations.directories import stated_paths, table_directories
 from ..model import Catalog, Entry, EntryKind
-from ..tables.files import CatalogFiles, FileStat, PreparedFile, parse_location
+from ..tables.files import CatalogFiles, FileStat, PreparedFile
 from ..validation.commit import CommitValidator
 from .conflict_backoff import ConflictBackoff
 from .metadata_cache import CachedMetadata, MetadataCache
@@ -131,7 +129,6 @@ class Commits:
         publisher: Publisher,
         validator: CommitValidator,
         cache: MetadataCache,
-        deleter: ObjectDeleter,
         claims: LocationClaims,
     ) -> None:
         self._f = object_context
@@ -141,7 +138,6 @@ class Commits:
         self._publisher = publisher
         self._validator = validator
         self._cache = cache
-        self._deleter = deleter
         self._locks = TableLocks()
         self._backoff = ConflictBackoff()
 
@@ -357,12 +353,7 @@ class Commits:
         prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
         with suppress(LakebedError):
             # Locations with our scheme. Others are in another store, or from before the table was registered.
-            deletable = [
-                ObjectIdentifier(parse_location(location).key) for location in removed if location.startswith(prefixes)
-            ]
-            if deletable:
-                system = Caller(root_of(catalog.bucket.owner))
-                await self._deleter.delete_many(system, catalog.bucket.name, deletable)
+            await self._files.of(catalog).remove([location for location in removed if location.startswith(prefixes)])
 
 
 def _merged(changes: Sequence[TableChange]) -> list[TableChange]:

@@ -11,9 +11,7 @@ from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
-from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
-from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from .. import rows as table_rows
 from ..access.authorization import Action
@@ -225,30 +223,24 @@ class TableDiagnostics:
         if not _is_own(recorded, folder):
             return [], False
         address = parse_location(folder)
-        try:
-            bucket = await self._f.bucket(self._f.meta, address.bucket)
-        except NoSuchBucket:
-            return [], False
         known = {_key(recorded.entry.metadata_at)}
         for pair in await self._f.meta.rows(rows.COMMITTED_FILES, recorded.entry.id):
             known.update(_key(location) for location in pair if location is not None)
         if metadata is not None:
             known.update(_key(one.metadata_file) for one in metadata.metadata_log)
         orphans: list[str] = []
-        position, end = address.directory, successor(address.directory)
-        statement = LIST_PAGE_FROM_WITHIN
         scanned = 0
-        while scanned < _MAX_SCANNED_KEYS:
-            page = await self._f.meta.rows(statement, bucket.id, position, end, _PAGE_KEYS)
-            for row in page:
-                location = str(FileAddress(bucket.name, row[0]))
+        try:
+            async for file in self._files.of(recorded.catalog).list(address):
+                if scanned == _MAX_SCANNED_KEYS:
+                    return orphans, False
+                scanned += 1
+                location = str(FileAddress(address.bucket, file.key))
                 if location.endswith(_METADATA_ENDINGS) and _key(location) not in known:
                     orphans.append(location)
-            if len(page) < _PAGE_KEYS:
-                return orphans, True
-            scanned += len(page)
-            statement, position = LIST_PAGE_WITHIN, page[-1][0]
-        return orphans, False
+        except NoSuchBucket:
+            return [], False
+        return orphans, True
 
 
 def _metadata_folder(entry: Entry, metadata: TableMetadata | None) -> str:
@@ -262,7 +254,7 @@ def _is_own(recorded: RecordedState, location: str) -> bool:
         address = parse_location(location)
     except InvalidInput:
         return False
-    return address.bucket == recorded.catalog.bucket.name and address.directory.startswith(recorded.directories)
+    return address.bucket == recorded.catalog.bucket_name and address.directory.startswith(recorded.directories)
 
 
 def _key(location: str) -> str:

@@ -33,3 +33,9 @@ def check_internal_catalog(catalog: Catalog, operation: str) -> None:
             f"cannot {operation} in an external catalog: another catalog manages its tables. catalog={catalog.name}",
             argument="catalog",
         )
+
+
+def check_served(catalog: Catalog, feature: str) -> None:
+    """Return unless the catalog's files are in external storage. Raises NotSupported."""
+    if catalog.storage_revision is not None:
+        raise NotSupported(f"not supported for catalogs over external storage: {feature}. catalog={catalog.name}")

@@ -2,7 +2,9 @@
 
 Invariant: a claim gives a principal, through the catalog, no permission on an object that existed before the claim.
 Either the directory is empty (no object, no version, no unfinished upload), or the claimant has every S3 permission
-that the catalog would vend for it. Directories that the entry already has are not checked again.
+that the catalog would vend for it. Directories that the entry already has are not checked again. In external storage,
+which has no S3 permissions of this server, the claimant must have permission on the data of all tables of the catalog,
+and emptiness is checked before the transaction, because that lists the store.
 
 A metadata file defines a table's directories only as long as no client can change it. `TableFileAuthorizer` ensures
 that in buckets that hold tables. A table may be registered with a file in any other bucket: `trusts` decides about
@@ -19,14 +21,16 @@ Besides the directories of tables and views, two kinds of directories are not fr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.access import Principal, root_of
-from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.core.errors import AccessDenied, InvalidInput, NotSupported
 from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
 from lakebed.governance.delegation.vending import directory_actions
+from lakebed.governance.rbac import Privilege
 from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import ObjectContext
@@ -34,6 +38,7 @@ from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from .. import rows as catalog_rows
+from ..access.authorization import Action, CatalogAuthorizer
 from ..access.directory_permissions import check_directory_rights
 from ..catalogs.service import takes_client_locations
 from ..identifiers import Identifier, Levels, levels_of, path_of
@@ -145,7 +150,21 @@ class LocationClaim(NamedTuple):
     locations: EntryLocations
     claimant: str
     permitted: frozenset[str]
-    """Directories on which the claimant has every S3 permission."""
+    """Directories with objects on which the claimant has every permission."""
+    empty: frozenset[str] = frozenset()
+    """Directories of external storage that were empty."""
+
+
+EmptyCheck = Callable[[str, Collection[str]], Awaitable[bool]]
+"""Whether a directory is empty, apart from some directories inside it."""
+
+
+class ExternalDirectories(Protocol):
+    """Looks into directories of external storage."""
+
+    async def is_empty(self, catalog: Catalog, directory: str, but: Collection[str]) -> bool:
+        """Whether a directory of the catalog's store has no object, apart from those under `but`."""
+        ...
 
 
 class Reservation(NamedTuple):
@@ -173,9 +192,18 @@ def claimant_of(principal: Principal) -> str:
 class LocationClaims:
     """Claims directories for tables, views and generic tables."""
 
-    def __init__(self, object_context: ObjectContext, *, client_locations: bool = True) -> None:
+    def __init__(
+        self,
+        object_context: ObjectContext,
+        external: ExternalDirectories | None = None,
+        *,
+        client_locations: bool = True,
+    ) -> None:
+        """Without `external`, no catalog has external storage."""
         self._f = object_context
+        self._external = external
         self._client_locations = client_locations
+        self._authorizer = CatalogAuthorizer(object_context)
 
     async def prepare(
         self, caller: Caller, locations: EntryLocations, chosen_by: ChosenBy = ChosenBy.CLIENT
@@ -191,18 +219,53 @@ class LocationClaims:
         elif chosen_by is ChosenBy.CATALOG:
             caller = Caller(root_of(bucket.owner))
         claimant = claimant_of(caller.principal)
-        contested = await _contested(meta, locations, claimant, self._f.clock.now_ms())
-        actions = directory_actions(writes=not locations.catalog.is_external)
+        is_empty, empty = self._empty_check(locations.catalog)
+        contested = await _contested(meta, locations, claimant, self._f.clock.now_ms(), is_empty)
         for directory in contested:
             try:
-                await check_directory_rights(self._f, caller, bucket, directory, actions)
+                await self._check_permission(caller, locations.catalog, directory)
             except AccessDenied as error:
+                lacking = (
+                    "an S3 permission on them"
+                    if locations.catalog.storage_revision is None
+                    else "permission on the data of all tables of the catalog"
+                )
                 raise AccessDenied(
-                    "location contains objects, and the caller lacks an S3 permission on them: choose an"
-                    " empty location,"
-                    f" or have the permission granted. location=s3://{bucket.name}/{directory} reason={error}"
+                    f"location contains objects, and the caller lacks {lacking}: choose an empty location,"
+                    f" or have the permission granted. location=s3://{bucket.location_name}/{directory} reason={error}"
                 ) from error
-        return LocationClaim(locations, claimant, frozenset(contested))
+        return LocationClaim(locations, claimant, frozenset(contested), frozenset(empty))
+
+    def _empty_check(self, catalog: Catalog) -> tuple[EmptyCheck, set[str]]:
+        """The check before the transaction, and the directories of external storage that it finds empty."""
+        empty: set[str] = set()
+        if catalog.storage_revision is None:
+            return partial(_is_empty, self._f.meta, catalog.bucket.id), empty
+        if self._external is None:
+            raise NotSupported(f"this server does not support external storage. catalog={catalog.name}")
+        external = self._external
+
+        async def is_empty(directory: str, but: Collection[str]) -> bool:
+            found = await external.is_empty(catalog, directory, but)
+            if found:
+                empty.add(directory)
+            return found
+
+        return is_empty, empty
+
+    async def _check_permission(self, caller: Caller, catalog: Catalog, directory: str) -> None:
+        """Check every permission on the objects of a directory that the catalog would give. Raises AccessDenied."""
+        writes = not catalog.is_external
+        if catalog.storage_revision is None:
+            actions = directory_actions(writes=writes)
+            await check_directory_rights(self._f, caller, catalog.bucket, directory, actions)
+        else:
+            await self._authorizer.check(
+                caller,
+                catalog,
+                Action.PUT_TABLE_DATA if writes else Action.GET_TABLE_DATA,
+                privileges=(Privilege.CATALOG_MANAGE_CONTENT,),
+            )
 
     async def take(self, tx: Transaction, claim: LocationClaim) -> None:
         """Assign the directories to the entry, in addition to those that it has. Raises LocationTaken, AccessDenied.
@@ -224,9 +287,11 @@ class LocationClaims:
     async def trusts(self, locations: EntryLocations, metadata_at: str) -> bool:
         """Whether the directories in a current metadata file are those that were claimed for the entry.
 
-        `locations` are those in the file now. In a bucket without tables, clients may have overwritten the file.
+        `locations` are those in the file now. Elsewhere than in a bucket of tables, clients may have overwritten
+        the file.
         """
-        if parse_location(metadata_at).bucket == locations.catalog.bucket.name:
+        catalog = locations.catalog
+        if catalog.storage_revision is None and parse_location(metadata_at).bucket == catalog.bucket_name:
             return True
         held = tuple(await _held(self._f.meta, locations))
         return bool(held) and all(address.directory.startswith(held) for address in locations.addresses)
@@ -310,11 +375,19 @@ class LocationClaims:
         return True
 
     async def _check_again(self, tx: Transaction, claim: LocationClaim) -> None:
-        for directory in await _contested(tx, claim.locations, claim.claimant, self._f.clock.now_ms()):
+        catalog = claim.locations.catalog
+        is_empty: EmptyCheck = partial(_is_empty, tx, catalog.bucket.id)
+        if catalog.storage_revision is not None:
+
+            async def was_empty(directory: str, but: Collection[str]) -> bool:
+                return directory in claim.empty
+
+            is_empty = was_empty
+        for directory in await _contested(tx, claim.locations, claim.claimant, self._f.clock.now_ms(), is_empty):
             if directory not in claim.permitted:
                 raise AccessDenied(
                     f"objects were written to the location while it was claimed: choose an empty location, or retry"
-                    f" with S3 permissions on them. location=s3://{claim.locations.catalog.bucket.name}/{directory}"
+                    f" with S3 permissions on them. location=s3://{catalog.bucket_name}/{directory}"
                 )
 
     def _check_chosen(self, locations: EntryLocations, held: Collection[str]) -> None:
@@ -368,8 +441,10 @@ async def _held(reader: Reader, locations: EntryLocations) -> set[str]:
     return {str(row[0]) for row in await reader.rows(catalog_rows.LOCATIONS_OF, locations.entry_id)}
 
 
-async def _contested(reader: Reader, locations: EntryLocations, claimant: str, now_ms: int) -> list[str]:
-    """The directories that contain files, for which the claim requires S3 permissions. Raises LocationTaken."""
+async def _contested(
+    reader: Reader, locations: EntryLocations, claimant: str, now_ms: int, is_empty: EmptyCheck
+) -> list[str]:
+    """The directories that contain files, for which the claim requires permissions. Raises LocationTaken."""
     catalog = locations.catalog
     bucket_id = catalog.bucket.id
     held = await _held(reader, locations)
@@ -387,9 +462,9 @@ async def _contested(reader: Reader, locations: EntryLocations, claimant: str, n
                 if was_empty:
                     own.add(prefix)
         for prefix, _ in await _overlapping(reader, _RETAINED, bucket_id, directory):
-            if not await _is_empty(reader, bucket_id, prefix):
+            if not await is_empty(prefix, ()):
                 contested[prefix] = None
-        if not directory.startswith(tuple(own)) and not await _is_empty(reader, bucket_id, directory, but=own):
+        if not directory.startswith(tuple(own)) and not await is_empty(directory, own):
             contested[directory] = None
     return list(contested)
 
@@ -411,7 +486,7 @@ async def _take_overlapping(tx: Transaction, kept: _DirectoryStatements, bucket_
     return found
 
 
-async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:
+async def _is_empty(reader: Reader, bucket_id: int, directory: str, but: Iterable[str]) -> bool:
     """Whether a directory contains no object, version or unfinished upload, apart from those under `but`."""
     for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
         within = (bucket_id, start, end)

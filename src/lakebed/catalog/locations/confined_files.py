@@ -40,7 +40,7 @@ class ConfinedFiles:
             if not found:
                 raise NotFound(f"the table no longer exists. id={self._entry_id}")
             catalog = rows.catalog_from(found[0])
-            self._directories = frozenset((catalog.bucket.name, str(row[rows.CATALOG_COLUMNS])) for row in found)
+            self._directories = frozenset((catalog.bucket_name, str(row[rows.CATALOG_COLUMNS])) for row in found)
             self._confined = self._files.of(catalog)
         for location in locations:
             address = parse_location(location)

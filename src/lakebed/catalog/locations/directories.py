@@ -53,9 +53,9 @@ def namespace_location(catalog: Catalog, namespace: Namespace) -> str:
 def check_location(catalog: Catalog, location: str) -> FileAddress:
     """The directory of a location that is allowed in this catalog. Raises InvalidInput."""
     address = parse_location(location)
-    if address.bucket != catalog.bucket.name:
+    if address.bucket != catalog.bucket_name:
         raise InvalidInput(
-            f"location is outside the catalog's bucket. location={location} expected={catalog.bucket.name}",
+            f"location is outside the catalog's bucket. location={location} expected={catalog.bucket_name}",
             argument="location",
         )
     if not address.key.strip("/"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
@@ -53,6 +53,15 @@ class FileAddress(NamedTuple):
 class FileStat(NamedTuple):
     """The size, ETag and time of a file."""
 
+    size: int
+    etag: str
+    modified_ms: int
+
+
+class ListedFile(NamedTuple):
+    """A file in a directory, as listings show it."""
+
+    key: str
     size: int
     etag: str
     modified_ms: int
@@ -126,10 +135,18 @@ def no_metadata_file(location: str) -> InvalidInput:
     return InvalidInput(f"metadata file does not exist. metadata-location={location}", argument="metadata-location")
 
 
+class ListingSource(FileSource, Protocol):
+    """Reads and lists files."""
+
+    def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+        """The files in a directory and below, by key. Raises NoSuchBucket."""
+        ...
+
+
 class FileSources(Protocol):
     """Finds the files of a catalog's tables, to read them."""
 
-    def of(self, catalog: Catalog) -> FileSource:
+    def of(self, catalog: Catalog) -> ListingSource:
         """The files of the catalog's tables. Without I/O."""
         ...
 
@@ -159,7 +176,7 @@ class PreparedFile(Protocol):
         ...
 
 
-class TableFiles(FileSource, Protocol):
+class TableFiles(ListingSource, Protocol):
     """The files of a catalog's tables."""
 
     async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileStat]:
@@ -190,6 +207,10 @@ class TableFiles(FileSource, Protocol):
 
         Raises TooLarge, NoSuchBucket, StorageFull.
         """
+        ...
+
+    async def remove(self, locations: Sequence[str]) -> None:
+        """Remove files of a table that it no longer refers to. Absent ones are ignored."""
         ...
 
 

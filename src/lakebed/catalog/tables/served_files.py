@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lakebed.core.access import root_of
 from lakebed.core.errors import NotFound, PointerMoved, TooLarge, WriteConflict
 from lakebed.iceberg.metadata.serialization import TableText
 from lakebed.meta.seam import Reader, Row, Transaction
@@ -16,10 +17,12 @@ from lakebed.objects.blobs.contents import ByteRange, ContentSource
 from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.ingest import Ingested, Ingester
 from lakebed.objects.context import ObjectContext
+from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
+from lakebed.objects.listing import successor
 from lakebed.objects.model import MAX_PUT_BYTES, Caller, Content, ObjectAttributes
 from lakebed.objects.publishing import NewGarbage
 from lakebed.objects.reading import ObjectReader
-from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
+from lakebed.objects.rows import BUCKET_COLUMNS, LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN, OBJECT_COLUMNS
 from lakebed.objects.writing import NewObject, ObjectWriter
 
 from .. import rows
@@ -29,6 +32,7 @@ from .files import (
     MAX_METADATA_BYTES,
     FileAddress,
     FileStat,
+    ListedFile,
     PreparedFile,
     check_metadata_size,
     no_metadata_file,
@@ -36,6 +40,7 @@ from .files import (
     unpack_metadata,
 )
 
+_PAGE_KEYS: Final = 1000
 _JSON: Final = ObjectAttributes(content_type="application/json")
 _FACTS_AT: Final = BUCKET_COLUMNS + 3
 _CONTENT_ID_AT: Final = BUCKET_COLUMNS + 7
@@ -109,10 +114,13 @@ class ServedFiles:
     Implements `TableFiles`, and `CatalogFiles` for catalogs without external storage.
     """
 
-    def __init__(self, object_context: ObjectContext, writer: ObjectWriter, reader: ObjectReader) -> None:
+    def __init__(
+        self, object_context: ObjectContext, writer: ObjectWriter, reader: ObjectReader, deleter: ObjectDeleter
+    ) -> None:
         self._f = object_context
         self._writer = writer
         self._reader = reader
+        self._deleter = deleter
 
     def of(self, catalog: Catalog) -> ServedFiles:
         """These files."""
@@ -162,6 +170,27 @@ class ServedFiles:
     async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         """The state of each file; None for a missing one."""
         return await _stat(self._f.meta, locations)
+
+    async def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+        """The files in a directory and below, by key. One statement per 1,000 files. Raises NoSuchBucket."""
+        bucket = await self._f.bucket(self._f.meta, directory.bucket)
+        position, end, statement = directory.directory, successor(directory.directory), LIST_PAGE_FROM_WITHIN
+        while page := await self._f.meta.rows(statement, bucket.id, position, end, _PAGE_KEYS):
+            for row in page:
+                yield ListedFile(*row[: len(ListedFile._fields)])
+            if len(page) < _PAGE_KEYS:
+                return
+            statement, position = LIST_PAGE_WITHIN, page[-1][0]
+
+    async def remove(self, locations: Sequence[str]) -> None:
+        """Delete the objects, as the owner of their bucket. Absent ones are ignored."""
+        by_bucket: dict[str, list[ObjectIdentifier]] = defaultdict(list)
+        for location in locations:
+            address = parse_location(location)
+            by_bucket[address.bucket].append(ObjectIdentifier(address.key))
+        for name, objects in by_bucket.items():
+            owner = (await self._f.bucket(self._f.meta, name)).owner
+            await self._deleter.delete_many(Caller(root_of(owner)), name, objects)
 
     async def confirm(self, tx: Transaction, observed: Mapping[str, FileStat]) -> None:
         """Raise PointerMoved if a file is not in the observed state.

@@ -4,6 +4,7 @@ from .address import HostPort
 from .checks import active_master_key, check_settings, decode_master_key
 from .decisions import DecisionMode, DecisionsSettings
 from .description import describe
+from .external_storage import ExternalStorageSettings, StorageCredentials
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .listeners import HookFailure, ListenerHook, ListenersSettings, TargetEntry, TargetsSettings
@@ -41,6 +42,7 @@ __all__ = [
     "DecisionsSettings",
     "EmbeddedWorker",
     "EncryptionSettings",
+    "ExternalStorageSettings",
     "FederationSettings",
     "HookFailure",
     "HostPort",
@@ -63,6 +65,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "SettingsFile",
+    "StorageCredentials",
     "StorageKind",
     "StorageSettings",
     "StreamsSettings",

@@ -15,7 +15,7 @@ from ..operations import Operation, parse_operations
 from ..secrets import Secret
 from ..webhooks import check_secret
 from .decisions import DecisionsSettings
-from .federation import FederationSettings
+from .external_storage import ExternalStorageSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .listeners import ListenersSettings, TargetsSettings
 from .streams import StreamsSettings
@@ -64,7 +64,8 @@ def check_settings(settings: Settings) -> None:
     _check_decisions(settings.decisions)
     _check_tables(settings.tables)
     _check_delegation(settings.tables.access_delegation, settings.pipeline)
-    _check_federation(settings.federation)
+    _check_hosts("federation.hosts", settings.federation.hosts)
+    _check_external_storage(settings.external_storage)
     _check_streams(settings.streams, settings.server)
     _check_remote_files(settings.streams, settings.storage)
     _check_pipeline(settings.pipeline)
@@ -336,12 +337,27 @@ def _check_delegation(allowed: AccessDelegation, pipeline: PipelineSettings) -> 
         )
 
 
-def _check_federation(federation: FederationSettings) -> None:
-    for host in federation.hosts:
+def _check_hosts(path: str, hosts: tuple[str, ...]) -> None:
+    for host in hosts:
         if not _HOST.fullmatch(host.lower()):
-            raise _invalid(
-                "federation.hosts", f"expected host names with an optional port, or *.DOMAIN. found={host!r}"
-            )
+            raise _invalid(path, f"expected host names with an optional port, or *.DOMAIN. found={host!r}")
+
+
+def _check_external_storage(external: ExternalStorageSettings) -> None:
+    _check_hosts("external_storage.hosts", external.hosts)
+    for name, each in external.credentials.items():
+        path = f"external_storage.credentials.{name}"
+        if not _KEY_ID.fullmatch(name):
+            raise _invalid(path, "the name must have letters, digits, - and _")
+        if (each.access_key_id is None) != (each.secret_access_key is None):
+            raise _invalid(path, "access_key_id and secret_access_key must be set together")
+        if each.use_chain == (each.access_key_id is not None):
+            raise _invalid(path, "expected access_key_id and secret_access_key, or use_chain = true")
+    if external.default_credentials and external.default_credentials not in external.credentials:
+        raise _invalid(
+            "external_storage.default_credentials",
+            f"no such credential set. found={external.default_credentials!r}",
+        )
 
 
 def _check_pipeline(pipeline: PipelineSettings) -> None:

@@ -17,6 +17,7 @@ from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
 from .address import HostPort
 from .decisions import DecisionsSettings
+from .external_storage import ExternalStorageSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
@@ -384,6 +385,7 @@ class Settings:
     decisions: DecisionsSettings = field(default_factory=DecisionsSettings)
     tables: TablesSettings = TablesSettings()
     federation: FederationSettings = field(default_factory=FederationSettings)
+    external_storage: ExternalStorageSettings = field(default_factory=ExternalStorageSettings)
     select: SelectSettings = field(default_factory=SelectSettings)
     streams: StreamsSettings = field(default_factory=StreamsSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)

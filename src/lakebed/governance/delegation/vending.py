@@ -100,7 +100,7 @@ class CredentialVending:
 
     def __init__(self, sessions: Sessions, log: DelegationLog, *, ttl_seconds: float) -> None:
         self._sessions = sessions
-        self._log = log
+        self.log = log
         self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
         if not MIN_DELEGATION_SECONDS <= ttl_seconds <= MAX_DELEGATION_SECONDS:
             logger.warning(
@@ -151,5 +151,5 @@ class CredentialVending:
             key.session.issued_ms,
             key.session.expires_ms,
         )
-        self._log.enqueue(record)
+        self.log.enqueue(record)
         return key

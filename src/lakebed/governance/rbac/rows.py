@@ -228,7 +228,7 @@ def catalog_from(row: Row) -> ManagedCatalog:
         name,
         owner,
         region,
-        bucket,
+        bucket.rpartition("/")[2],  # an external bucket is /HOST/BUCKET
         base_prefix,
         _directories(allowed),
         kind,

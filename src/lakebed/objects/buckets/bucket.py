@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -46,6 +46,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(BucketSettings)
 
 
+EXTERNAL: Final = "/"
+"""The first character of the names of external buckets, `/HOST/BUCKET`: those of catalogs over other object stores.
+
+No S3 request can name such a bucket, and none has objects here.
+"""
+
+
+def external_bucket_name(authority: str, bucket: str) -> str:
+    """The name of a bucket of another object store."""
+    return f"{EXTERNAL}{authority}/{bucket}"
+
+
 @lru_cache(maxsize=4096)
 def decode_settings(packed: bytes) -> BucketSettings:
     """Decode stored settings, with a cache."""
@@ -76,6 +88,11 @@ class Bucket(NamedTuple):
     created_ms: int
     versioning: str
     packed_settings: bytes
+
+    @property
+    def location_name(self) -> str:
+        """Its name in locations: for an external bucket, that in its own store."""
+        return self.name.rpartition("/")[2]
 
     @property
     def settings(self) -> BucketSettings:

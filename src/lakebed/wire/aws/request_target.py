@@ -26,7 +26,8 @@ class S3Target:
 def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target:
     """Parse bucket and key: `bucket.domain/key` if the host ends in one of the domains, `/bucket/key` otherwise.
 
-    Raises AwsFault if the path is not percent-encoded UTF-8, or has an empty bucket name before a key.
+    Raises AwsFault if the path is not percent-encoded UTF-8, or if the bucket name is empty before a key, or has a
+    slash.
     """
     path = raw_path[1:]
     if domains:
@@ -39,7 +40,11 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target
         raise AwsFault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName="")
     if _is_plain(path):
         return S3Target(bucket, key)
-    return S3Target(decode_path(bucket), decode_path(key))
+    decoded = decode_path(bucket)
+    if "/" in decoded:
+        # Names with a slash are of buckets in other object stores, which are not served here.
+        raise AwsFault(400, "InvalidBucketName", "The specified bucket is not valid.", BucketName=decoded)
+    return S3Target(decoded, decode_path(key))
 
 
 def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:

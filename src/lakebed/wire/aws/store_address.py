@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -9,9 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.message import Request, parse_query
 
-from .request_target import S3Target, parse_target
+from .request_target import S3Target, decode_path, parse_target
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+_AWS_HOST: Final = re.compile(r"s3([.-](dualstack\.)?[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 
 
 class StoreRequest(NamedTuple):
@@ -89,6 +91,34 @@ class StoreAddress:
             return True
         name = host.rpartition(":")[0] if ":" in host else host
         return any(name == domain or name.endswith("." + domain) for domain in self.domains)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAddress:
+    """The endpoint of an external S3 store for clients, and one bucket of it."""
+
+    bucket: str
+    endpoint: str
+    """Its URL; empty for AWS."""
+
+    def parse(self, uri: str) -> StoreRequest:
+        """Parse the URI of a request to the bucket, of path style or virtual-host style. Raises InvalidInput."""
+        parts = _split(uri)
+        host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
+        if self._is_store(host):
+            target = parse_target(parts.path, host, ())
+        elif self._is_store(host.removeprefix(f"{self.bucket.lower()}.")):
+            target = S3Target(self.bucket, decode_path(parts.path[1:]))
+        else:
+            raise InvalidInput(f"the URI does not belong to the catalog's object store. host={host}", argument="uri")
+        query = parse_query(parts.query) if parts.query else {}
+        return StoreRequest(host, parts.path, parts.query, target, query)
+
+    def _is_store(self, host: str) -> bool:
+        if not self.endpoint:
+            return _AWS_HOST.fullmatch(host) is not None
+        parts = urlsplit(self.endpoint)
+        return host == parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
 
 
 def _split(uri: str) -> SplitResult:

@@ -17,7 +17,6 @@ from lakebed.catalog.model import Catalog, Entry
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.table_access import allowed_delegation, credential_settings, vend_for_table
 
 from .services import IcebergServices
 from .unregistered_table_hint import UnregisteredTableHint
@@ -41,7 +40,7 @@ class AccessMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TableAccess:
+class GrantedAccess:
     """The access to files in a response with a table."""
 
     config: dict[str, str] = field(repr=False)
@@ -88,7 +87,7 @@ async def delegate_access(
     *,
     entry: Entry | None = None,
     entry_id: str = "",
-) -> TableAccess:
+) -> GrantedAccess:
     """A client's access to the files of a table, or of a table staged under `entry_id`.
 
     `properties` is called only if needed, because it may parse the table's metadata. If credentials are not vended, the
@@ -97,15 +96,18 @@ async def delegate_access(
     Raises AccessDenied if the client requests access and the caller cannot read the table; LocationConflict if a staged
     table's directories are taken.
     """
-    config = services.store.client_settings(request.http)
-    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, catalog)
+    config = await services.access.store_settings(request.http, catalog)
+    header, allowed = request.http.headers.get(HEADER), await services.access.allowed(catalog)
     if not allowed.vends:
         config |= scope_settings(f"{location.rstrip('/')}/", vends=False)
     mode = requested_mode(header, allowed)
+    if mode is None and not allowed.vends and catalog.storage_revision is not None and requested_mode(header):
+        # The external store has no STS. Clients that can only use credentials would fail in any case.
+        mode = AccessMode.SIGNING if allowed.signs else None
     if mode is None:
         if requested_mode(header) is None:
-            return TableAccess(config, has_secrets=allowed.vends)
-        return TableAccess(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
+            return GrantedAccess(config, has_secrets=allowed.vends)
+        return GrantedAccess(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
     try:
         if entry is not None:
             data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
@@ -116,22 +118,22 @@ async def delegate_access(
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
             # This request has created the table, so it must not fail.
-            return TableAccess(config)
+            return GrantedAccess(config)
         raise
     # Some clients do not use remote signing for staged tables, so these get vended credentials if allowed.
     if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
         hint = UnregisteredTableHint(data.table, location, properties())
-        return TableAccess(config | _signing_settings(request, catalog, identifier, hint))
+        return GrantedAccess(config | _signing_settings(request, catalog, identifier, hint))
     refresh_hint = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
-    vended = vend_credentials(services, request, catalog, identifier, data, refresh_hint)
-    return TableAccess(
+    vended = await vend_credentials(services, request, catalog, identifier, data, refresh_hint)
+    return GrantedAccess(
         config | vended.settings,
         [vended.storage_credential],
         vended.issued_ms + (vended.expires_ms - vended.issued_ms) // 2,
     )
 
 
-def vend_credentials(
+async def vend_credentials(
     services: IcebergServices,
     request: JsonRequest,
     catalog: Catalog,
@@ -144,22 +146,21 @@ def vend_credentials(
     There is one entry, for the table's location, even if the credentials cover further directories: clients that
     refresh credentials require exactly one. They get the credentials for other directories from the table's settings.
     """
-    key = vend_for_table(services.vending, request, catalog, identifier, data)
-    expires_ms = key.session.expires_ms
+    key = await services.access.vend(request, catalog, identifier, data)
     prefix = f"s3://{data.bucket}/{data.location.directory}"
     description = scope_settings(prefix, vends=True) | {
         "lakebed.credential-mode": "catalog-vended-temporary-credentials",
-        "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
+        "lakebed.credential-expiration-unix-seconds": str(key.expires_ms // 1000),
     }
     settings = {
-        **credential_settings(key, services.store, request.http),
+        **key.settings,
         "client.refresh-credentials-endpoint": table_path(catalog, identifier, "credentials")
         + ("" if hint is None else hint.query),
         "client.refresh-credentials-enabled": "true",
         **description,
     }
     storage_credential = {"prefix": prefix, "config": settings}
-    return VendedCredentials(description, settings, storage_credential, key.session.issued_ms, expires_ms)
+    return VendedCredentials(description, settings, storage_credential, key.issued_ms, key.expires_ms)
 
 
 def scope_settings(prefix: str, *, vends: bool) -> dict[str, str]:
@@ -171,7 +172,7 @@ def scope_settings(prefix: str, *, vends: bool) -> dict[str, str]:
     }
 
 
-def vend_copy_credentials(
+async def vend_copy_credentials(
     services: IcebergServices, request: JsonRequest, catalog: Catalog, copy: Entry
 ) -> dict[str, Any]:  # Any: JSON
     """Vended credentials for the restricted copy of a plan, as an entry of `storage-credentials`.
@@ -179,11 +180,8 @@ def vend_copy_credentials(
     They cannot be refreshed: after their expiry the client plans again.
     """
     data = services.data_access.of_copy(copy)
-    key = vend_for_table(services.vending, request, catalog, request.table, data)
-    return {
-        "prefix": f"s3://{data.bucket}/{data.location.directory}",
-        "config": credential_settings(key, services.store, request.http),
-    }
+    key = await services.access.vend(request, catalog, request.table, data)
+    return {"prefix": f"s3://{data.bucket}/{data.location.directory}", "config": key.settings}
 
 
 def table_path(catalog: Catalog, identifier: Identifier, operation: str) -> str:
@@ -205,8 +203,9 @@ def _signing_settings(
         # With the hint, because engines that purge a table request signatures after dropping it.
         "signer.endpoint": endpoint + hint.query,
         # Without `s3.signer.endpoint`, PyIceberg uses the endpoint that signs for any table: it has one signer for all
-        # tables. Java clients would prefer that setting to `signer.endpoint`.
-        "s3.signer.uri": uri,
+        # tables. Java clients would prefer that setting to `signer.endpoint`. Bucket names of external stores are
+        # unique only within a catalog.
+        "s3.signer.uri": uri if catalog.storage_revision is None else f"{uri}/v1/{quote(catalog.name, safe='')}",
         # PyIceberg needs the name of the signer, and supports remote signing only with fsspec.
         "s3.signer": "S3V4RestSigner",
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",

@@ -194,7 +194,7 @@ def _drop(kind: EntryKind) -> FederatedHandler[IcebergServices]:
 
 def _options(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> LoadOptions:
     query = request.http.query
-    allowed = allowed_delegation(services.access_delegation, catalog.entity)
+    allowed = allowed_delegation(services.access.of_server, catalog.entity)
     mode = requested_mode(request.http.headers.get(HEADER), allowed)
     return LoadOptions(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
@@ -243,7 +243,7 @@ async def _commit_transaction(services: IcebergServices, request: JsonRequest, c
 async def _load_credentials(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
     # Without parameters of the caller's signature.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
-    if not allowed_delegation(services.access_delegation, catalog.entity).vends:
+    if not allowed_delegation(services.access.of_server, catalog.entity).vends:
         return ok({"storage-credentials": []}, [_NO_STORE])
     credentials = await services.federation.tables.credentials(
         request.caller, _entry(request, catalog, EntryKind.TABLE), query

@@ -120,6 +120,7 @@ INTENT_READERS: Final[IntentReaders] = {
     "purgeDropped": IntentReader(_purged, _same_for_views(Operation.DROP_VIEW), frozenset({Operation.DROP_VIEW})),
     "signRequest": IntentReader(_signed, is_confidential=True),
     "signS3Request": IntentReader(_signed, is_confidential=True),
+    "signCatalogRequest": IntentReader(_signed, is_confidential=True),
     "putTableBridge": IntentReader(is_confidential=True),
     "syncTableBridge": IntentReader(is_confidential=True),
     "importTable": IntentReader(is_confidential=True),

@@ -19,7 +19,7 @@ from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.errors import JSON
 from lakebed.wire.json.request import JsonRequest
 
-from .delegation import HEADER, TableAccess, delegate_access, requested_mode
+from .delegation import HEADER, GrantedAccess, delegate_access, requested_mode
 from .services import IcebergServices
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +76,7 @@ async def table_response(
     restrictions = services.entries.restrictions
     restriction = await restrictions.of(request.caller.principal, catalog, identifier.namespace, entry)
     if restriction is not None:
-        return _restricted_response(services, request, entry, metadata, mode, restriction)
+        return await _restricted_response(services, request, catalog, entry, metadata, mode, restriction)
     granted = await delegate_access(
         services, request, catalog, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
@@ -91,9 +91,10 @@ async def table_response(
     return _metadata_response(headers, entry.metadata_at, metadata_pieces(metadata, mode), rest)
 
 
-def _restricted_response(
+async def _restricted_response(
     services: IcebergServices,
     request: JsonRequest,
+    catalog: Catalog,
     entry: Entry,
     metadata: CachedMetadata,
     mode: str,
@@ -103,7 +104,8 @@ def _restricted_response(
     tag = _hash_tag(f"{entry.version_token} {mode} {restriction.key}")
     if _is_current(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
-    config = services.store.client_settings(request.http) | {SCAN_PLANNING_MODE: "server"}
+    store = await services.access.store_settings(request.http, catalog)
+    config = store | {SCAN_PLANNING_MODE: "server"}
     restricted = restricted_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
     return _metadata_response([JSON, ("ETag", tag)], entry.metadata_at, [restricted], {"config": config})
 
@@ -141,7 +143,7 @@ def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
     return Response(200, [JSON], _encode(document))
 
 
-def _etag(request: JsonRequest, version: str, mode: str, granted: TableAccess) -> str:
+def _etag(request: JsonRequest, version: str, mode: str, granted: GrantedAccess) -> str:
     """The ETag of the metadata, the requested snapshots, and the access to files.
 
     A tag of a response with credentials ends with the time until which a cached response can be used.

@@ -31,10 +31,8 @@ from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.core.clock import Clock
-from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.meta.seam import MetaStore
-from lakebed.wire.aws.store_address import StoreAddress
+from lakebed.wire.json.table_access import TableAccess
 
 DeletedKeys = Callable[[bytes], Sequence[str]]
 """Reads the keys in the body of an S3 DeleteObjects request. Raises InvalidInput."""
@@ -75,9 +73,7 @@ class IcebergServices:
     scans: ScanPlans
     keys: IdempotencyKeys
     data_access: DataAccess
-    vending: CredentialVending
-    access_delegation: AccessDelegation
-    store: StoreAddress
+    access: TableAccess
     deleted_keys: DeletedKeys
     extensions: TableExtensions
     maintenance: MaintenanceJobs

@@ -114,6 +114,7 @@ ROUTE_OPERATIONS: Final[Mapping[str, Op]] = {
     "loadCredentials": Op.LOAD_CREDENTIALS,
     "signRequest": Op.LOAD_CREDENTIALS,
     "signS3Request": Op.LOAD_CREDENTIALS,
+    "signCatalogRequest": Op.LOAD_CREDENTIALS,
     # Transactions over several tables; notifications from other catalogs.
     "commitTransaction": Op.COMMIT_TRANSACTION,
     "sendNotification": Op.SEND_NOTIFICATION,

@@ -9,6 +9,7 @@ import msgspec
 
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.external.federation.model import CatalogConnection
+from lakebed.catalog.external.storage.model import StorageProfile
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.model import (
     CatalogRole,
@@ -131,8 +132,10 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
     return _role_document(role)
 
 
-def catalog_document(catalog: ManagedCatalog, connection: CatalogConnection | None = None) -> dict[str, Any]:
-    """A catalog, with its connection if it is federated."""
+def catalog_document(
+    catalog: ManagedCatalog, connection: CatalogConnection | None = None, storage: StorageProfile | None = None
+) -> dict[str, Any]:
+    """A catalog, with its connection if it is federated, and its storage profile if it has external storage."""
     connected = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
     return connected | {
         "type": catalog.kind,
@@ -144,9 +147,28 @@ def catalog_document(catalog: ManagedCatalog, connection: CatalogConnection | No
         "storageConfigInfo": {
             "storageType": "S3",
             "allowedLocations": catalog.allowed_locations,
-            "region": catalog.region,
+            **({"region": catalog.region} if storage is None else _storage_fields(storage)),
         },
     }
+
+
+def _storage_fields(storage: StorageProfile) -> dict[str, Any]:
+    """The fields of a storage profile that are set. It contains no secrets."""
+    fields: dict[str, Any] = {
+        "region": storage.region,
+        "endpoint": storage.endpoint,
+        "endpointInternal": storage.endpoint_internal,
+        "stsEndpoint": storage.sts_endpoint,
+        "stsUnavailable": storage.sts_unavailable,
+        "roleArn": storage.role_arn,
+        "externalId": storage.external_id,
+        "userArn": storage.user_arn,
+        "currentKmsKey": storage.current_kms_key,
+        "allowedKmsKeys": list(storage.allowed_kms_keys),
+        "kmsUnavailable": storage.kms_unavailable,
+        "storageName": storage.credentials,
+    }
+    return {name: value for name, value in fields.items() if value} | {"pathStyleAccess": storage.uses_path_style}
 
 
 def created(document: object = None) -> Response:

@@ -8,6 +8,7 @@ from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.management import CatalogManagement, ServerTableRemoval
 from lakebed.catalog.external.federation.connections import CatalogConnections
 from lakebed.catalog.external.federation.service import Federation
+from lakebed.catalog.external.storage.profiles import StorageProfiles
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_grants import CatalogGrants
@@ -35,6 +36,8 @@ class ManagementServices:
     catalog_management: CatalogManagement
     connections: CatalogConnections | None = None
     """None without federated catalogs."""
+    storage_profiles: StorageProfiles | None = None
+    """None without external storage."""
 
     @staticmethod
     def on(
@@ -43,6 +46,7 @@ class ManagementServices:
         issuer: ClientCredentialStore,
         remove_server_tables: ServerTableRemoval,
         federation: Federation | None = None,
+        storage_profiles: StorageProfiles | None = None,
     ) -> ManagementServices:
         """Create the services. `remove_server_tables` empties catalogs before their deletion."""
         meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
@@ -54,8 +58,11 @@ class ManagementServices:
             CatalogRoles(meta, outbox, clock),
             CatalogGrants(meta, outbox, clock, None if federation is None else federation.grant_targets),
             Catalogs(meta),
-            CatalogManagement(object_context, CatalogAuthorizer(object_context), remove_server_tables),
+            CatalogManagement(
+                object_context, CatalogAuthorizer(object_context), remove_server_tables, storage_profiles
+            ),
             None if federation is None else federation.connections,
+            storage_profiles,
         )
 
     def administrator(self, caller: Caller) -> Administrator:

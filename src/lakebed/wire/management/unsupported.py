@@ -23,28 +23,16 @@ class UnsupportedField(NamedTuple):
 
 STORES: Final[Mapping[str, UnsupportedField]] = {
     kind: UnsupportedField(
-        f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported"
+        f"Catalogs on other stores (storageType {kind})", "S3 is supported, here and in other S3 stores"
     )
     for kind in ("AZURE", "FILE", "GCS")
 }
 
-_CREDENTIALS: Final = "the server accesses its own store without roles, users or keys of another"
-_ADDRESS: Final = "clients get the address of this server"
+_EXTERNAL_ONLY: Final = "it is supported for external S3 stores, which have an endpoint, storageName or roleArn"
 
 STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
-    field: UnsupportedField(f"Catalogs on other stores (storageConfigInfo.{field})", note)
-    for field, note in {
-        "roleArn": _CREDENTIALS,
-        "externalId": _CREDENTIALS,
-        "userArn": _CREDENTIALS,
-        "currentKmsKey": _CREDENTIALS,
-        "allowedKmsKeys": _CREDENTIALS,
-        "endpoint": _ADDRESS,
-        "endpointInternal": _ADDRESS,
-        "stsEndpoint": _ADDRESS,
-        "stsUnavailable": "clients that need no vended credentials do not request them",
-        "storageName": "the server's settings configure the only store",
-    }.items()
+    field: UnsupportedField(f"Catalogs in buckets of this server (storageConfigInfo.{field})", _EXTERNAL_ONLY)
+    for field in ("externalId", "userArn", "currentKmsKey", "allowedKmsKeys", "stsUnavailable")
 }
 """By the name of the field. Accepting one would have no effect."""
 

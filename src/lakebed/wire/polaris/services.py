@@ -15,10 +15,8 @@ from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.generic_tables import GenericTables
 from lakebed.core.clock import Clock
-from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.meta.seam import MetaStore
-from lakebed.wire.aws.store_address import StoreAddress
+from lakebed.wire.json.table_access import TableAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,7 @@ class PolarisServices:
     dropping: Dropping
     keys: IdempotencyKeys
     data_access: DataAccess
-    vending: CredentialVending
-    access_delegation: AccessDelegation
-    store: StoreAddress
+    access: TableAccess
     region: str
     policies: PolicyManagement
     policy_types: PolicyTypes

@@ -68,7 +68,7 @@ async def hadoop_table(catalog: CatalogHarness, *, packed: bool = False) -> None
 @pytest.mark.parametrize("packed", [False, True])
 async def test_current_file_of_a_folder_is_found(light_catalog: CatalogHarness, packed: bool) -> None:
     await hadoop_table(light_catalog, packed=packed)
-    folder = MetadataFolder(light_catalog.store.meta, light_catalog.files, "s3://lake/warehouse/t/hadoop/")
+    folder = MetadataFolder(light_catalog.files, "s3://lake/warehouse/t/hadoop/")
     ending = ".gz.metadata.json" if packed else ".metadata.json"
     found = await folder.current()
     assert found.metadata_at == f"s3://lake/warehouse/t/hadoop/v2{ending}"
@@ -84,7 +84,7 @@ async def test_incomplete_folders_are_rejected(light_catalog: CatalogHarness) ->
     catalog = light_catalog
 
     async def current(folder: str) -> None:
-        await MetadataFolder(catalog.store.meta, catalog.files, folder).current()
+        await MetadataFolder(catalog.files, folder).current()
 
     with pytest.raises(NotFound, match="no such bucket"):
         await current("s3://nowhere/f")
@@ -102,10 +102,10 @@ async def test_incomplete_folders_are_rejected(light_catalog: CatalogHarness) ->
 
 async def test_large_folder_is_listed_in_pages(light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     await hadoop_table(light_catalog)
-    monkeypatch.setattr("lakebed.catalog.external.bridges.metadata_folder._PAGE_KEYS", 2)
+    monkeypatch.setattr("lakebed.catalog.tables.served_files._PAGE_KEYS", 2)
     for number in range(5):
         await light_catalog.store.put("lake", f"warehouse/t/hadoop/snap-{number}.avro", b"")
-    folder = MetadataFolder(light_catalog.store.meta, light_catalog.files, "s3://lake/warehouse/t/hadoop")
+    folder = MetadataFolder(light_catalog.files, "s3://lake/warehouse/t/hadoop")
     assert (await folder.current()).metadata_at.endswith("v2.metadata.json")
     monkeypatch.setattr("lakebed.catalog.external.bridges.metadata_folder._MAX_KEYS", 3)
     with pytest.raises(InvalidInput, match="too many files"):

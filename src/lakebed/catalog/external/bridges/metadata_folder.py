@@ -11,12 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, FileSource, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, ListingSource, parse_location, unpack_metadata
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata.parsing import parse_table
-from lakebed.meta.seam import MetaStore
-from lakebed.objects.listing import successor
-from lakebed.objects.rows import BUCKET_BY_NAME, LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from .model import ExternalTable
 
@@ -25,14 +22,12 @@ VERSION_HINT: Final = "version-hint.text"
 _NAME: Final = re.compile(r"(?:v(?P<version>\d{1,10})|(?P<number>\d{1,10})-[^/]+?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _MAX_HINT_BYTES: Final = 64
 _MAX_KEYS: Final = 100_000
-_PAGE_KEYS: Final = 1000
 
 
 class MetadataFolder:
     """One folder of metadata files."""
 
-    def __init__(self, meta: MetaStore, files: FileSource, folder: str) -> None:
-        self._meta = meta
+    def __init__(self, files: ListingSource, folder: str) -> None:
         self._files = files
         self._folder = parse_location(folder)
 
@@ -47,21 +42,16 @@ class MetadataFolder:
 
     async def _names(self) -> set[str]:
         """The names of the metadata files and the hint directly in the folder."""
-        bucket = await self._meta.row(BUCKET_BY_NAME, self._folder.bucket)
-        if bucket is None:
-            raise NotFound(f"no such bucket. bucket={self._folder.bucket}")
         directory = self._folder.directory
         names: set[str] = set()
-        position, end, statement, seen = directory, successor(directory), LIST_PAGE_FROM_WITHIN, 0
-        while page := await self._meta.rows(statement, bucket[0], position, end, _PAGE_KEYS):
-            seen += len(page)
+        seen = 0
+        async for file in self._files.list(self._folder):
+            seen += 1
             if seen > _MAX_KEYS:
                 raise InvalidInput(f"the folder contains too many files to list. limit={_MAX_KEYS}")
-            for row in page:
-                name = str(row[0])[len(directory) :]
-                if name == VERSION_HINT or _NAME.fullmatch(name):
-                    names.add(name)
-            statement, position = LIST_PAGE_WITHIN, page[-1][0]
+            name = file.key[len(directory) :]
+            if name == VERSION_HINT or _NAME.fullmatch(name):
+                names.add(name)
         return names
 
     async def _hint(self) -> int:

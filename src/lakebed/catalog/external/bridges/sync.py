@@ -84,7 +84,7 @@ class TableSync:
     def source(self, bridged: BridgedTable, bridge: Bridge) -> ExternalSource:
         """The source of a readable bridge. Raises ExternalCatalogError if the settings do not allow its host."""
         if bridge.config.catalog is ExternalCatalogKind.FOLDER:
-            return MetadataFolder(self._f.meta, self._files.of(bridged.catalog), bridge.config.folder)
+            return MetadataFolder(self._files.of(bridged.catalog), bridge.config.folder)
         return RestCatalogTable(self._remotes, bridge.config, self._bridges.secrets_of(bridge))
 
     async def sync(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.entries import Entries, no_such_entry
 from lakebed.catalog.events import append_catalog_event
+from lakebed.catalog.external.checks import check_served
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotFound
@@ -18,7 +21,10 @@ from lakebed.objects.model import Caller
 from . import rows
 from .config import DEFAULT_CONFIG, ConfigSource, EffectiveConfig, MaintenanceConfig, check_config
 
-__all__ = ["MaintenanceConfigs"]
+__all__ = ["MAINTENANCE_JOBS", "MaintenanceConfigs"]
+
+MAINTENANCE_JOBS: Final = "maintenance jobs of the server; attach a policy instead"
+"""A feature that catalogs over external storage do not have."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
@@ -59,7 +65,8 @@ class MaintenanceConfigs:
         f = self._f
         if config is not None:
             check_config(config)
-        await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.PUT_MAINTENANCE)
+        known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.PUT_MAINTENANCE)
+        check_served(known.catalog, MAINTENANCE_JOBS)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> EffectiveConfig:
@@ -100,7 +107,9 @@ class MaintenanceConfigs:
         f = self._f
         if config is not None:
             check_config(config)
-        await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.PUT_MAINTENANCE)
+        found = await self._catalogs.find(f.meta, catalog_name)
+        await self._authorizer.check(caller, found, Action.PUT_MAINTENANCE)
+        check_served(found, MAINTENANCE_JOBS)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -8,7 +8,7 @@ from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.service import Commits
 from lakebed.catalog.entries import Entries, LiveEntry
-from lakebed.catalog.external.checks import check_internal_catalog
+from lakebed.catalog.external.checks import check_internal_catalog, check_served
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables.files import CatalogFiles
@@ -19,7 +19,7 @@ from lakebed.objects.model import Caller
 
 from ..tasks.queue import TaskSubmissions
 from .background import BackgroundMaintenance
-from .configs import MaintenanceConfigs
+from .configs import MAINTENANCE_JOBS, MaintenanceConfigs
 from .execution import JobExecutor
 from .job_store import JobStore, StoredJob
 from .quarantine import Quarantine
@@ -128,6 +128,8 @@ class MaintenanceJobs:
         known = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
             check_internal_catalog(known.catalog, "maintain a table")
+        if action is not Action.GET_MAINTENANCE:
+            check_served(known.catalog, MAINTENANCE_JOBS)
         return known
 
     async def _seen(self, known: LiveEntry, stored: StoredJob) -> JobView:

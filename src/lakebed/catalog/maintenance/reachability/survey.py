@@ -12,12 +12,17 @@ from typing import Final, NamedTuple
 
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.entries import LiveEntry
-from lakebed.catalog.tables.files import FileAddress, FileSource, FileSources, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import (
+    FileAddress,
+    FileSource,
+    FileSources,
+    ListingSource,
+    parse_location,
+    unpack_metadata,
+)
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Reader
-from lakebed.objects.listing import successor
-from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from .files import MAX_LISTED, ObjectKind, ObjectReport, ObjectState, Reason, kind_of
 from .removal_plan import (
@@ -52,7 +57,6 @@ REPLACED_SINCE: Final = (
     "SELECT previous_at FROM entry_commits WHERE entry = ? AND committed_ms > ? AND previous_at IS NOT NULL"
     " AND previous_at <> metadata_at ORDER BY generation DESC LIMIT ?"
 )
-_PAGE: Final = 1000
 _STAT_BATCH: Final = 1000
 _METADATA_LIMIT: Final = 50 * 1024 * 1024
 _SMALL_BYTES: Final = 32 * 1024
@@ -83,7 +87,7 @@ class Surveyor:
         entry, files = known.entry, self._files.of(known.catalog)
         replaced = await self._reader.rows(REPLACED_SINCE, entry.id, watermark_ms, MAX_METADATA_READ + 1)
         history = history_of(table, entry.metadata_at, (row[0] for row in replaced))
-        listed, unrecognized = await self._list(known, table)
+        listed, unrecognized = await self._list(files, known, table)
         metadata_files = [file for kind, file in listed if kind is ObjectKind.METADATA_FILE]
         split = split_metadata_files(metadata_files, history, retain_recent=retain_recent, watermark_ms=watermark_ms)
         unlisted = split.unlisted[:MAX_UNLISTED]
@@ -126,23 +130,20 @@ class Surveyor:
             has_young_roots=split.has_young_roots or bool(elsewhere),
         )
 
-    async def _list(self, known: LiveEntry, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
+    async def _list(
+        self, files: ListingSource, known: LiveEntry, table: TableMetadata
+    ) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
         """The files in the table's directories with their kind, and the number of other files."""
-        bucket = known.catalog.bucket
-        folders = _metadata_folders(table)
+        bucket, folders = known.catalog.bucket_name, _metadata_folders(table)
         listed: list[tuple[ObjectKind, StoredFile]] = []
         unrecognized = 0
         for (prefix,) in await self._reader.rows(catalog_rows.LOCATIONS_OF, known.entry.id):
-            end, position, statement = successor(prefix), prefix, LIST_PAGE_FROM_WITHIN
-            while page := await self._reader.rows(statement, bucket.id, position, end, _PAGE):
-                for key, size, etag, modified_ms, _ in page:
-                    kind = kind_of(key, folders)
-                    if kind is None:
-                        unrecognized += 1
-                    else:
-                        location = str(FileAddress(bucket.name, key))
-                        listed.append((kind, StoredFile(location, key, size, etag, modified_ms)))
-                statement, position = LIST_PAGE_WITHIN, page[-1][0]
+            async for file in files.list(FileAddress(bucket, prefix)):
+                kind = kind_of(file.key, folders)
+                if kind is None:
+                    unrecognized += 1
+                else:
+                    listed.append((kind, StoredFile(str(FileAddress(bucket, file.key)), *file)))
         return listed, unrecognized
 
     async def _suspects(

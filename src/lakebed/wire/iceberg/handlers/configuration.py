@@ -13,7 +13,6 @@ from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import CATALOG_BASES, Route
-from lakebed.wire.json.table_access import allowed_delegation
 
 from ..services import IcebergServices
 
@@ -41,7 +40,7 @@ def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
             if not catalog.is_table_bucket:
                 # As in Polaris. Table buckets have never returned their properties here.
                 defaults = {**catalog.properties, BASE_LOCATION: catalog.base_location, **defaults}
-            defaults["lakebed.access-delegation"] = allowed_delegation(services.access_delegation, catalog)
+            defaults["lakebed.access-delegation"] = await services.access.allowed(catalog)
             defaults["warehouse-location"] = catalog.base_location
             # Clients insert it into paths without encoding it.
             overrides["prefix"] = quote(catalog.name, safe="")

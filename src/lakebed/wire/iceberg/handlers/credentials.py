@@ -11,7 +11,6 @@ from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import allowed_delegation
 
 from ..delegation import scope_settings, vend_credentials
 from ..services import IcebergServices
@@ -41,10 +40,10 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
             entry = known.entry
         data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         hint = None
-    if not allowed_delegation(services.access_delegation, catalog).vends:
+    if not (await services.access.allowed(catalog)).vends:
         description = scope_settings(f"s3://{data.bucket}/{data.location.directory}", vends=False)
         return ok({"config": description, "storage-credentials": []}, _NO_STORE)
-    vended = vend_credentials(services, request, catalog, identifier, data, hint)
+    vended = await vend_credentials(services, request, catalog, identifier, data, hint)
     return ok({"config": vended.description, "storage-credentials": [vended.storage_credential]}, _NO_STORE)
 
 

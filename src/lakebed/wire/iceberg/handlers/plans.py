@@ -12,7 +12,6 @@ from lakebed.wire.json.errors import error_model
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import allowed_delegation
 
 from ..delegation import delegate_access, vend_copy_credentials
 from ..services import IcebergServices
@@ -58,8 +57,8 @@ async def _plan_response(services: IcebergServices, request: JsonRequest, planne
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
         catalog = planned.known.catalog
-        if planned.copy is not None and allowed_delegation(services.access_delegation, catalog).vends:
-            document["storage-credentials"] = [vend_copy_credentials(services, request, catalog, planned.copy)]
+        if planned.copy is not None and (await services.access.allowed(catalog)).vends:
+            document["storage-credentials"] = [await vend_copy_credentials(services, request, catalog, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate_access(
             services,

@@ -64,7 +64,7 @@ def _bucket_document(services: IcebergServices, catalog: Catalog) -> dict[str, A
         "catalog-uri": f"{CATALOG_BASES[0]}/v1/{name}",
         "compat-catalog-uri": f"{CATALOG_BASES[1]}/v1/{name}",
         "credential-vending": "supported"
-        if allowed_delegation(services.access_delegation, catalog).vends
+        if allowed_delegation(services.access.of_server, catalog).vends
         else "disabled",
         "credential-scope": "table-prefix",
         "credential-scope-prefix": catalog.base_location,

@@ -15,7 +15,6 @@ from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import list_entries, no_content, ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import allowed_delegation, credential_settings, vend_for_table
 
 from ..services import PolarisServices
 
@@ -91,7 +90,7 @@ async def _table_response(services: PolarisServices, request: JsonRequest, table
     if not _requests_credentials(request):
         return ok(document)
     check_has_files(table.base_location)
-    if not allowed_delegation(services.access_delegation, table.catalog).vends:
+    if not (await services.access.allowed(table.catalog)).vends:
         return ok(document | {"storage-access-configs": []})
     return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NO_STORE)
 
@@ -103,13 +102,13 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
     """
     namespace = table.identifier.namespace
     data = await services.data_access.of_entry(request.caller, table.catalog, namespace, table.entry)
-    key = vend_for_table(services.vending, request, table.catalog, table.identifier, data)
+    key = await services.access.vend(request, table.catalog, table.identifier, data)
     return {
         "prefix": f"s3://{data.bucket}/{data.location.directory}",
         "config": {
-            **credential_settings(key, services.store, request.http),
+            **key.settings,
             # The region's name in generic tables; Iceberg tables have `client.region`.
-            "s3.client.region": services.region,
+            "s3.client.region": key.settings["client.region"],
         },
     }
 
