@@ -1,4 +1,4 @@
-"""Validates keys and metadata before they reach an object store."""
+"""Validates keys and metadata before they reach an object store, and joins keys to a store's prefix."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..core.errors import InvalidInput, InvalidName, TooLarge
-from .seam import Metadata
+from .seam import Key, Metadata
 
-__all__ = ["MAX_KEY_BYTES", "MAX_METADATA_BYTES", "check_key", "check_metadata", "encode_text"]
+__all__ = ["MAX_KEY_BYTES", "MAX_METADATA_BYTES", "check_key", "check_metadata", "encode_text", "full_key", "own_key"]
 
 MAX_KEY_BYTES: Final = 1024
 """S3's limit."""
@@ -40,6 +40,27 @@ def check_key(key: str) -> bytes:
         if segment in (b"", b".", b".."):
             raise InvalidName(f"key has a segment that is empty, . or .. key={key!r}", argument="key", value=key)
     return encoded
+
+
+def full_key(prefix: str, key: Key) -> str:
+    """The key in a store whose keys begin with `prefix`. Raises InvalidName."""
+    encoded = check_key(key)
+    # The limit is in bytes of the whole key.
+    if len(encoded) + len(prefix.encode()) > MAX_KEY_BYTES:
+        raise InvalidName(f"key with prefix is too long. maximum={MAX_KEY_BYTES}", argument="key", value=key)
+    return prefix + key
+
+
+def own_key(prefix: str, found: str) -> Key | None:
+    """The key without the prefix; None for other keys, such as folder markers of other tools."""
+    if not found.startswith(prefix):
+        return None
+    key = found[len(prefix) :]
+    try:
+        check_key(key)
+    except InvalidName:
+        return None
+    return Key(key)
 
 
 def encode_text(text: str) -> bytes:

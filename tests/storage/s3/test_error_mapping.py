@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lakebed.core import errors as e
 from lakebed.core.errors import LakebedError
-from lakebed.storage.s3.error_mapping import ErrorResponse, StoreOperation, failure, failure_kind
+from lakebed.storage.error_response import ErrorResponse
+from lakebed.storage.s3.error_mapping import StoreOperation, failure, failure_kind
 from lakebed.storage.seam import IfAbsent, IfMatch, WriteCondition
 
 ABSENT = IfAbsent()

@@ -35,7 +35,8 @@ from urllib3.exceptions import HTTPError
 
 from ...core.errors import IntegrityMismatch, InvalidInput, Unavailable
 from ..credentials import Credentials
-from .error_mapping import ErrorResponse, StoreOperation, failure
+from ..error_response import ErrorResponse
+from .error_mapping import StoreOperation, failure
 from .options import S3Options
 from .request import Reply, S3ClientRequest
 

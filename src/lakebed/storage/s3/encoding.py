@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.core.errors import InvalidName, NotSupported
+from lakebed.core.errors import NotSupported
 
-from ..keys import MAX_KEY_BYTES, check_key
+from ..keys import full_key, own_key
 from ..probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
 from ..seam import IfAbsent, Key, WriteCondition
 from .options import Checksum
@@ -32,22 +32,11 @@ class S3Encoding:
 
     def full_key(self, key: Key) -> str:
         """The key in the bucket. Raises InvalidName."""
-        encoded = check_key(key)
-        # The limit is in bytes of the whole key.
-        if len(encoded) + len(self.key_prefix.encode()) > MAX_KEY_BYTES:
-            raise InvalidName(f"key with prefix is too long. maximum={MAX_KEY_BYTES}", argument="key", value=key)
-        return self.key_prefix + key
+        return full_key(self.key_prefix, key)
 
-    def own_key(self, full_key: str) -> Key | None:
+    def own_key(self, found: str) -> Key | None:
         """The key without the prefix; None for other keys, such as folder markers of other tools."""
-        if not full_key.startswith(self.key_prefix):
-            return None
-        key = full_key[len(self.key_prefix) :]
-        try:
-            check_key(key)
-        except InvalidName:
-            return None
-        return Key(key)
+        return own_key(self.key_prefix, found)
 
     def put_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
         """Arguments of PutObject beyond key, body and metadata. Raises NotSupported."""

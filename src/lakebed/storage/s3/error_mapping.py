@@ -10,13 +10,13 @@ meant "already exists", each contender could believe that another one won.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lakebed.core import errors as e
 from lakebed.core.errors import LakebedError
 
+from ..error_response import ErrorResponse, error_of_response, kind_of_status
 from ..seam import IfAbsent, IfMatch, WriteCondition
 
 
@@ -89,23 +89,6 @@ _KIND_BY_CODE: Final[Mapping[str, type[LakebedError]]] = {
     "InvalidBucketName": e.InvalidSetting,
 }
 
-_KIND_BY_STATUS: Final[Mapping[int, type[LakebedError]]] = {
-    304: e.NotModified,
-    401: e.Unauthenticated,
-    403: e.AccessDenied,
-    404: e.NotFound,
-    405: e.NotSupported,
-    408: e.Unavailable,
-    409: e.WriteConflict,
-    412: e.PreconditionFailed,
-    413: e.TooLarge,
-    416: e.InvalidRange,
-    429: e.Throttled,
-    501: e.NotSupported,
-    503: e.Throttled,
-    507: e.StorageFull,
-}
-
 
 def failure_kind(
     status: int, code: str, operation: StoreOperation, condition: WriteCondition | None = None
@@ -123,11 +106,7 @@ def failure_kind(
         return e.NotSupported
     if code in _KIND_BY_CODE:
         return _KIND_BY_CODE[code]
-    if status in _KIND_BY_STATUS:
-        return _KIND_BY_STATUS[status]
-    if 300 <= status < 400:
-        return e.InvalidSetting  # another region or endpoint, so a retry cannot help
-    return e.InvalidInput if 400 <= status < 500 else e.Unavailable
+    return kind_of_status(status)
 
 
 def _kind_of_condition(
@@ -144,33 +123,16 @@ def _kind_of_condition(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResponse:
-    """An error response. `detail` is its message, without secrets."""
-
-    status: int
-    code: str
-    detail: str = ""
-    request_id: str = ""
-    object_size: int | None = None
-
-
 def failure(
     response: ErrorResponse, operation: StoreOperation, key: str = "", condition: WriteCondition | None = None
 ) -> LakebedError:
     """The error of a response, with its details."""
     kind = failure_kind(response.status, response.code, operation, condition)
-    values = {"operation": operation, "status": response.status, "code": response.code, "key": repr(key) if key else ""}
-    values |= {"request": response.request_id, "detail": repr(response.detail) if response.detail else ""}
-    details = " ".join(f"{name}={value}" for name, value in values.items() if value)
-    if issubclass(kind, e.InvalidSetting):
-        return kind(f"region, endpoint, bucket: the store is not there. {details}")
-    message = f"store request failed. {details}"
-    if issubclass(kind, e.InvalidRange):
-        return kind(message, size=response.object_size)
-    if issubclass(kind, e.PreconditionFailed):
-        return kind(message, condition="If-Match" if isinstance(condition, IfMatch) else None)
-    if kind is e.Unavailable:
-        # After an internal error the outcome is unknown; after a timeout waiting for the body nothing happened.
-        return e.Unavailable(message, undecided=operation.changes_objects and response.status >= 500)
-    return kind(message)
+    return error_of_response(
+        kind,
+        response,
+        operation=operation,
+        changes_objects=operation.changes_objects,
+        key=key,
+        condition=condition,
+    )

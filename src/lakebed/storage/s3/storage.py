@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote_plus
 
 from ...core.errors import InvalidRange, NoSuchBucket, NotFound, NotSupported
+from ..error_response import ErrorResponse
 from ..keys import check_metadata, encode_text
 from ..probe import Capabilities
 from ..seam import (
@@ -26,7 +27,7 @@ from ..seam import (
     WriteCondition,
 )
 from .encoding import S3Encoding, is_xml_text, unquote_etag
-from .error_mapping import ErrorResponse, StoreOperation, failure
+from .error_mapping import StoreOperation, failure
 from .executor import S3Executor
 from .request import Reply, S3Body, S3ClientRequest
 from .responses import epoch_ms, object_head, written_version
