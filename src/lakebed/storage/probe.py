@@ -128,7 +128,10 @@ async def _supports_on_completion(
 
 
 async def _completes(storage: ObjectStorage, scratch: Key, condition: WriteCondition) -> bool:
-    upload = await storage.start_multipart(scratch)
+    try:
+        upload = await storage.start_multipart(scratch)
+    except NotSupported:
+        return False
     try:
         part = await upload.upload_part(1, b"completed")
         await upload.complete([part], condition)
