@@ -15,6 +15,7 @@ from .errors import MissingExtra
 _ARROW: Final = ("pyarrow",)
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "azure": ("azure.core", "azure.identity", "azure.storage.blob", "requests"),
     "conform": ("boto3", *_ARROW, "pyiceberg"),
     "demo": (
         "duckdb",
@@ -31,6 +32,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
         "pyspark",
         "rocksdict",
     ),
+    "gcs": ("google.auth", "google.cloud.storage", "requests"),
     "pipeline": ("numpy", *_ARROW, "pyspark"),
     "postgres": ("asyncpg",),
     "s3": ("botocore",),
