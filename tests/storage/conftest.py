@@ -1,5 +1,6 @@
 """Services for tests of object stores."""
 
+from tests.fixtures.azurite import azurite
 from tests.fixtures.minio import minio
 
-__all__ = ["minio"]
+__all__ = ["azurite", "minio"]

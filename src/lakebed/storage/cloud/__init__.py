@@ -1,0 +1,6 @@
+"""An object store over a vendor's blocking client library: the parts that Azure and GCS share."""
+
+from .client import CloudClient, ListedPage
+from .storage import CloudStorage
+
+__all__ = ["CloudClient", "CloudStorage", "ListedPage"]
