@@ -1,7 +1,8 @@
 """The object store interface: whole objects by key, conditional writes, multipart uploads.
 
-Implementations: `folder` (a local folder), `memory` (for tests), `s3` (any S3-compatible store). Wrappers with the same
-interface add one feature each: `retry`, `metrics`, `faults`. All pass the contract in `tests/contracts/storage.py`.
+Implementations: `folder` (a local folder), `memory` (for tests), `s3` (any S3-compatible store), `azure` (Azure Blob
+Storage, ADLS Gen2), `gcs` (Google Cloud Storage, without multipart uploads). Wrappers with the same interface add one
+feature each: `retry`, `metrics`, `faults`. All pass the contract in `tests/contracts/storage.py`.
 
 Guarantees of every implementation:
 
