@@ -23,6 +23,8 @@ class StorageDocument(msgspec.Struct, rename="camel"):
     user_arn: str | None = None
     current_kms_key: str | None = None
     allowed_kms_keys: list[str] | None = None
+    encryption_keys: list[str] | None = None
+    decryption_keys: list[str] | None = None
     endpoint: str | None = None
     endpoint_internal: str | None = None
     sts_endpoint: str | None = None
@@ -64,6 +66,8 @@ class StorageDocument(msgspec.Struct, rename="camel"):
                 user_arn=self.user_arn or "",
                 current_kms_key=self.current_kms_key or "",
                 allowed_kms_keys=tuple(self.allowed_kms_keys or ()),
+                encryption_keys=tuple(self.encryption_keys or ()),
+                decryption_keys=tuple(self.decryption_keys or ()),
                 kms_unavailable=bool(self.kms_unavailable),
                 credentials=self.storage_name or "",
             )

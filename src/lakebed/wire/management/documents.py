@@ -165,6 +165,8 @@ def _storage_fields(storage: StorageProfile) -> dict[str, Any]:
         "userArn": storage.user_arn,
         "currentKmsKey": storage.current_kms_key,
         "allowedKmsKeys": list(storage.allowed_kms_keys),
+        "encryptionKeys": list(storage.encryption_keys),
+        "decryptionKeys": list(storage.decryption_keys),
         "kmsUnavailable": storage.kms_unavailable,
         "storageName": storage.credentials,
     }

@@ -32,7 +32,15 @@ _EXTERNAL_ONLY: Final = "it is supported for external S3 stores, which have an e
 
 STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
     field: UnsupportedField(f"Catalogs in buckets of this server (storageConfigInfo.{field})", _EXTERNAL_ONLY)
-    for field in ("externalId", "userArn", "currentKmsKey", "allowedKmsKeys", "stsUnavailable")
+    for field in (
+        "externalId",
+        "userArn",
+        "currentKmsKey",
+        "allowedKmsKeys",
+        "encryptionKeys",
+        "decryptionKeys",
+        "stsUnavailable",
+    )
 }
 """By the name of the field. Accepting one would have no effect."""
 

@@ -28,6 +28,14 @@ def test_path_style_follows_the_endpoint(endpoint: str, path_style: bool | None,
     assert StorageProfile(endpoint=endpoint, path_style=path_style).uses_path_style is expected
 
 
+def test_kms_keys_are_separated_by_use() -> None:
+    profile = StorageProfile(
+        current_kms_key="a", allowed_kms_keys=("a", "b"), encryption_keys=("c",), decryption_keys=("b", "d", "d")
+    )
+    assert profile.kms_keys == (("a", "b", "c"), ("d",))
+    assert StorageProfile(encryption_keys=("c",), kms_unavailable=True).kms_keys == ((), ())
+
+
 def test_server_prefers_the_internal_endpoint() -> None:
     profile = StorageProfile(endpoint="https://s3.example", endpoint_internal="https://internal.example")
     assert (profile.server_endpoint, profile.token_endpoint) == ("https://internal.example",) * 2

@@ -61,9 +61,14 @@ def test_partition_of_the_role_is_used() -> None:
 
 def test_kms_keys_are_allowed_for_the_operation() -> None:
     key = "arn:aws:kms:eu-west-1:1:key/k"
-    reads, writes = (session_policy("lake", ["t/"], writes=each, kms_keys=[key]) for each in (False, True))
-    assert {each for each in actions(reads) if each.startswith("kms:")} == {"kms:DescribeKey", "kms:Decrypt"}
-    assert {"kms:Encrypt", "kms:GenerateDataKey*"} < actions(writes)
+    reads, writes, decrypts = (
+        session_policy("lake", ["t/"], writes=False, encryption_keys=[key]),
+        session_policy("lake", ["t/"], writes=True, encryption_keys=[key]),
+        session_policy("lake", ["t/"], writes=True, decryption_keys=[key]),
+    )
+    for text in (reads, decrypts):
+        assert {each for each in actions(text) if each.startswith("kms:")} == {"kms:DescribeKey", "kms:Decrypt"}
+    assert {"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey*"} < actions(writes)
     assert "kms:Decrypt" not in actions(session_policy("lake", ["t/"], writes=True))
 
 

@@ -40,6 +40,8 @@ def test_valid_profiles_are_accepted(profile: StorageProfile) -> None:
         ({"current_kms_key": "key"}, "currentKmsKey"),
         ({"allowed_kms_keys": ("key",)}, "allowedKmsKeys"),
         ({"allowed_kms_keys": ("arn:aws:kms:::k",) * 17}, "allowedKmsKeys"),
+        ({"encryption_keys": ("key",)}, "encryptionKeys"),
+        ({"decryption_keys": ("arn:aws:kms:::k",) * 17}, "decryptionKeys"),
         ({"credentials": "../x"}, "storageName"),
         ({"sts_unavailable": True, "role_arn": AWS.role_arn}, "stsUnavailable"),
     ],

@@ -40,7 +40,11 @@ class StorageProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     user_arn: str = ""
     """Informational: the identity that the role trusts."""
     current_kms_key: str = ""
+    """Deprecated in the API, like the next: keys to encrypt and decrypt with."""
     allowed_kms_keys: tuple[str, ...] = ()
+    encryption_keys: tuple[str, ...] = ()
+    """Keys to encrypt and decrypt with."""
+    decryption_keys: tuple[str, ...] = ()
     kms_unavailable: bool = False
     credentials: str = ""
     """The name of a credential set; empty for the default."""
@@ -61,6 +65,15 @@ class StorageProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         if self.path_style is None or _is_address(urlsplit(self.endpoint).hostname):
             return bool(self.endpoint)
         return self.path_style
+
+    @property
+    def kms_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The KMS keys that clients may encrypt with, and those that they may only decrypt with."""
+        if self.kms_unavailable:
+            return (), ()
+        current = (self.current_kms_key,) if self.current_kms_key else ()
+        encrypt = tuple(dict.fromkeys((*current, *self.allowed_kms_keys, *self.encryption_keys)))
+        return encrypt, tuple(key for key in dict.fromkeys(self.decryption_keys) if key not in encrypt)
 
     @property
     def authority(self) -> str:

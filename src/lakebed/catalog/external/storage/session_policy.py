@@ -37,16 +37,32 @@ def _variants(*, writes: bool) -> Iterable[DirectoryActions]:
 
 
 def session_policy(
-    bucket: str, directories: Sequence[str], *, writes: bool, partition: str = "aws", kms_keys: Sequence[str] = ()
+    bucket: str,
+    directories: Sequence[str],
+    *,
+    writes: bool,
+    partition: str = "aws",
+    encryption_keys: Sequence[str] = (),
+    decryption_keys: Sequence[str] = (),
 ) -> str:
-    """The policy, at most 2,048 characters. Raises InvalidInput if the directories do not fit."""
+    """The policy, at most 2,048 characters. Raises InvalidInput if the directories do not fit.
+
+    KMS keys for encryption may decrypt too.
+    """
     chosen = [plain_text(directory) for directory in outermost(directories)]
     if not chosen:
         # A session without a statement would have the whole role.
         raise InvalidInput("vended credentials require a directory", argument="location")
     text = ""
     for actions in _variants(writes=writes):
-        text = _written(f"arn:{partition}:s3:::{plain_text(bucket)}", chosen, actions, kms_keys, writes=writes)
+        text = _written(
+            f"arn:{partition}:s3:::{plain_text(bucket)}",
+            chosen,
+            actions,
+            encryption_keys,
+            decryption_keys,
+            writes=writes,
+        )
         if len(text) <= MAX_CHARS:
             return text
     raise InvalidInput(
@@ -57,7 +73,13 @@ def session_policy(
 
 
 def _written(
-    bucket_arn: str, directories: Sequence[str], actions: DirectoryActions, kms_keys: Sequence[str], *, writes: bool
+    bucket_arn: str,
+    directories: Sequence[str],
+    actions: DirectoryActions,
+    encryption_keys: Sequence[str],
+    decryption_keys: Sequence[str],
+    *,
+    writes: bool,
 ) -> str:
     statements: list[dict[str, Any]] = [  # Any: JSON
         _allow(actions.on_keys, [f"{bucket_arn}/{directory}*" for directory in directories])
@@ -67,8 +89,11 @@ def _written(
         statements.append(_allow(actions.on_listings, bucket_arn) | {"Condition": condition})
     if actions.on_bucket:
         statements.append(_allow(actions.on_bucket, bucket_arn))
-    if kms_keys:
-        statements.append(_allow(_READ_KMS + (_WRITE_KMS if writes else ()), list(kms_keys)))
+    if writes and encryption_keys:
+        statements.append(_allow(_READ_KMS + _WRITE_KMS, list(encryption_keys)))
+    decrypted = [*decryption_keys] if writes else [*encryption_keys, *decryption_keys]
+    if decrypted:
+        statements.append(_allow(_READ_KMS, decrypted))
     document = {"Version": "2012-10-17", "Statement": statements}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 

@@ -44,11 +44,18 @@ def check_profile(profile: StorageProfile, hosts: AllowedHosts, *, allow_http: b
         ("currentKmsKey", profile.current_kms_key, _ARN),
         ("storageName", profile.credentials, _NAME),
         *(("allowedKmsKeys", key, _ARN) for key in profile.allowed_kms_keys),
+        *(("encryptionKeys", key, _ARN) for key in profile.encryption_keys),
+        *(("decryptionKeys", key, _ARN) for key in profile.decryption_keys),
     ):
         if text and not pattern.fullmatch(text):
             raise InvalidInput(f"invalid {argument}: {text[:80]!r}", argument=argument)
-    if len(profile.allowed_kms_keys) > MAX_KMS_KEYS:
-        raise InvalidInput(f"too many KMS keys. maximum={MAX_KMS_KEYS}", argument="allowedKmsKeys")
+    for argument, keys in (
+        ("allowedKmsKeys", profile.allowed_kms_keys),
+        ("encryptionKeys", profile.encryption_keys),
+        ("decryptionKeys", profile.decryption_keys),
+    ):
+        if len(keys) > MAX_KMS_KEYS:
+            raise InvalidInput(f"too many KMS keys. maximum={MAX_KMS_KEYS}", argument=argument)
     if profile.external_id and not profile.role_arn:
         raise InvalidInput("externalId requires roleArn", argument="externalId")
     if profile.sts_unavailable and (profile.role_arn or profile.sts_endpoint):

@@ -223,8 +223,12 @@ def session_name(principal: str) -> str:
 
 def _policy(wanted: _CacheKey, profile: StorageProfile) -> str:
     partition = profile.role_arn.split(":")[1] if profile.role_arn else "aws"
-    keys: tuple[str, ...] = ()
-    if not profile.kms_unavailable:
-        current = (profile.current_kms_key,) if profile.current_kms_key else ()
-        keys = tuple(dict.fromkeys((*current, *profile.allowed_kms_keys)))
-    return session_policy(wanted.bucket, wanted.directories, writes=wanted.writes, partition=partition, kms_keys=keys)
+    encrypt, decrypt = profile.kms_keys
+    return session_policy(
+        wanted.bucket,
+        wanted.directories,
+        writes=wanted.writes,
+        partition=partition,
+        encryption_keys=encrypt,
+        decryption_keys=decrypt,
+    )
