@@ -65,6 +65,10 @@ class ScopeSteps:
         }
         if self._target.role_arn is not None:
             fields["RoleArn"] = self._target.role_arn
+        if self._target.external_id is not None:
+            fields["ExternalId"] = self._target.external_id
+        if self._target.token_source is not None:
+            keys = await self._target.token_source.load() or keys
         where = f"{self._target.token_service}/"
         response = await self._client.signed(
             "POST", where, keys, headers=_FORM, body=urlencode(fields).encode(), service="sts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
+from lakebed.storage.credentials import CredentialSource
 from lakebed.storage.s3 import S3Options
 
 
@@ -20,6 +21,10 @@ class CheckedStore:
     """None: the endpoint of the store; for AWS the regional STS."""
     role_arn: str | None = None
     """None: AssumeRole without a role."""
+    external_id: str | None = None
+    """Sent with the role."""
+    token_source: CredentialSource | None = None
+    """The credentials that assume the role; None: those of the other steps."""
     warehouse: str | None = None
     """A table bucket of a Lakebed server, for vended credentials."""
     catalog_endpoint: str | None = None

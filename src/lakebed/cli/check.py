@@ -13,6 +13,7 @@ from typing import Final
 from lakebed.checkup.model import CheckReport, StepName, StepOutcome
 from lakebed.checkup.runner import check_store
 from lakebed.checkup.target import CheckedStore
+from lakebed.core.errors import InvalidInput
 from lakebed.core.ids import new_blob_id
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import S3StorageSettings, Settings, StorageKind
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--endpoint", metavar="URL", help="an S3 endpoint (default: the storage backend in the settings)"
     )
     store.add_argument("--server", action="store_true", help="this server, also if its storage backend is S3")
+    store.add_argument("--catalog", metavar="NAME", help="the external storage of a catalog, with its credentials")
     store.add_argument("--bucket", metavar="NAME", help="an existing bucket (default: create and remove one)")
     store.add_argument("--prefix", metavar="TEXT", help="use keys below this prefix")
     store.add_argument("--region", metavar="TEXT", help="the region of the signatures")
@@ -97,6 +99,8 @@ async def _chosen(
 ) -> tuple[CheckedStore, CredentialSource]:
     """The store to check, and its credentials. Raises InvalidSetting."""
     ca_bundle = host_environment.value("AWS_CA_BUNDLE") or None
+    if arguments.catalog is not None:
+        return await _of_catalog(arguments.catalog, settings, ca_bundle)
     if arguments.endpoint is None and not arguments.server and settings.storage.kind is StorageKind.S3:
         store = settings.storage.s3
         region = arguments.region or store.region or await find_region(host_environment) or "us-east-1"
@@ -144,6 +148,39 @@ async def _chosen(
         ca_bundle=ca_bundle,
         catalog_endpoint=catalog_endpoint,
     ), source
+
+
+async def _of_catalog(name: str, settings: Settings, ca_bundle: str | None) -> tuple[CheckedStore, CredentialSource]:
+    """The external storage of a catalog, and the credentials of its storage profile. Raises InvalidInput."""
+    # Imported on demand: other checks need no metadata store.
+    from lakebed.server.table_administration import opened_tables
+
+    async with opened_tables(settings) as opened:
+        catalog = await opened.catalogs.get(opened.root, name)
+        if catalog.storage_revision is None:
+            raise InvalidInput(
+                f"the catalog's files are in a bucket of this server: use lakebed check storage. catalog={name}",
+                argument="catalog",
+            )
+        profile, stores = (await opened.external.profiles.of(catalog)).profile, opened.external.stores
+        region = profile.region or "us-east-1"
+        options = S3Options(
+            bucket=catalog.bucket_name,
+            prefix=catalog.base_prefix,
+            region=region,
+            endpoint=profile.server_endpoint,
+            path_style=profile.uses_path_style,
+            allow_http=True,
+        )
+        return CheckedStore(
+            options,
+            region,
+            sts_endpoint=profile.sts_endpoint or None,
+            role_arn=profile.role_arn or None,
+            external_id=profile.external_id or None,
+            token_source=stores.base_source(profile) if profile.role_arn else None,
+            ca_bundle=ca_bundle,
+        ), stores.source(profile)
 
 
 def _configured(store: S3StorageSettings, arguments: argparse.Namespace, region: str) -> S3Options:

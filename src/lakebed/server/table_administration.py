@@ -25,7 +25,7 @@ from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 
 from .composition import build_foundation
-from .external_storage import wire_external_storage
+from .external_storage import ExternalStorage, wire_external_storage
 from .stores.identity import require_identity, root_credential
 from .stores.metadata import open_metadata
 from .stores.object_store import confirm_object_store, open_storage
@@ -38,6 +38,7 @@ class TableAdministration:
     root: Caller
     catalogs: CatalogService
     dropping: Dropping
+    external: ExternalStorage
 
 
 @asynccontextmanager
@@ -70,6 +71,7 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
                     Caller(root_credential(identity).principal),
                     catalogs,
                     Dropping(object_context, authorizer, catalogs, entries, keys, tasks),
+                    external,
                 )
             finally:
                 object_context.ingester.close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -403,3 +406,30 @@ def test_catalog_recovers_when_its_bucket_is_back(external: ExternalLake, lake: 
         client.create_bucket(Bucket=bucket)
         catalog.create_table("ns.t", schema=SCHEMA).append(ROWS)
         assert catalog.load_table("ns.t").scan().to_arrow().num_rows == 3
+
+
+def test_storage_check_tries_the_profile_of_a_catalog(external: ExternalLake, lake: Lake, bucket: str) -> None:
+    def check(name: str) -> subprocess.CompletedProcess[str]:
+        words = ("check", "storage", "--catalog", name, "--config", str(external.folder / "lakebed.toml"), "--json")
+        return subprocess.run(
+            [sys.executable, "-m", "lakebed", *words, "--data", str(external.server.data)],
+            env={**os.environ, "LAKEBED_ROOT_ACCESS_KEY": external.server.access_key}
+            | {"LAKEBED_ROOT_SECRET_KEY": external.server.secret_key},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = check(lake.warehouse)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    outcomes = {each["step"]: each["outcome"] for each in report["steps"]}
+    assert (report["bucket"], report["well"]) == (bucket, True)
+    assert outcomes["sts"] == outcomes["out of scope"] == outcomes["conditional put"] == "passed"
+    assert external.keys_in(bucket) == []
+    with external.minio.client() as client:
+        client.delete_bucket(Bucket=bucket)
+    failed = check(lake.warehouse)
+    assert failed.returncode == 1
+    assert "no such bucket" in failed.stdout
+    assert "no such catalog" in check("none").stderr

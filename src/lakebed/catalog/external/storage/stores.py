@@ -141,12 +141,15 @@ class ExternalStores:
 
     def credentials_of(self, profile: StorageProfile) -> CredentialProvider:
         """The server's own credentials for a store: those of the profile's role, or of its credential set."""
+        return RefreshingCredentials(self.source(profile), self._clock)
+
+    def source(self, profile: StorageProfile) -> CredentialSource:
+        """The source of the server's own credentials for a store."""
         base = self.base_source(profile)
         if not profile.role_arn:
-            return RefreshingCredentials(base, self._clock)
+            return base
         role = AssumedRole(profile.role_arn, _SESSION_NAME, external_id=profile.external_id or None)
-        source = AssumedRoleSource(base, self.token_service(profile), role)
-        return RefreshingCredentials(source, self._clock)
+        return AssumedRoleSource(base, self.token_service(profile), role)
 
     async def signing_credentials(self, storage: CatalogStorage) -> Credentials:
         """The server's own credentials for a store, valid now, to sign a request with."""
