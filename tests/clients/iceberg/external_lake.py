@@ -157,7 +157,9 @@ def running_external_lake(folder: Path) -> Iterator[ExternalLake]:
         (folder / "minio").mkdir()
         with running_minio(find_or_build_minio(), folder / "minio", environment=audit) as minio:
             server = start_server(folder / "data", "--config", str(settings_file(folder, minio)))
+            lake = ExternalLake(server, minio, folder, log)
             try:
-                yield ExternalLake(server, minio, folder, log)
+                yield lake
             finally:
-                server.stop()
+                # Tests that kill the server start another one.
+                lake.server.stop()
