@@ -201,7 +201,6 @@ async def build(site: Site, tables: int) -> None:
 async def publish(site: Site, namespace: str, numbers: range) -> None:
     """Publish the tables of a namespace in one transaction."""
     pointers: list[PointerUpdate] = []
-    uploads: list[tuple[str, bytes]] = []
     for number in numbers:
         identifier = Identifier((namespace,), f"t{number}")
         location = f"s3://{LAKE}/{namespace}/t{number}"
@@ -210,7 +209,10 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
         address = FileAddress(LAKE, f"{namespace}/t{number}/metadata/v1.metadata.json")
         site.sizes.append(len(document))
         if is_messy:
-            uploads += manifests(location)
+            # Before the claim: files that appear in a claimed directory refuse it.
+            uploads = list(manifests(location))
+            for start in range(0, len(uploads), CONCURRENT_UPLOADS):
+                await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + CONCURRENT_UPLOADS]))
         found = await site.entries.find(site.object_context.meta, LAKE, identifier)
         entry_id = UUID(int=number + 1).hex
         locations = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
@@ -228,8 +230,6 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
                 operation="create",
             )
         )
-    for start in range(0, len(uploads), CONCURRENT_UPLOADS):
-        await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + CONCURRENT_UPLOADS]))
     await site.publisher.publish(Mutation(ROOT), pointers, StoredResponse(200))
 
 

@@ -53,6 +53,7 @@ COMMANDS: Final = (
     Command("label", "lakebed.cli.governance.label", "set tags and owners of entities, and find entities by them"),
     Command("storage", "lakebed.cli.storage", "show or change the deployment of the object store"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
+    Command("catalog", "lakebed.cli.catalog", "import the existing tables of a directory"),
     Command("pipeline", "lakebed.cli.pipeline.command", "maintain tables with Spark: compact, expire, import, verify"),
     Command(
         "streams",

@@ -14,6 +14,7 @@ from types import TracebackType
 from lakebed.core.secrets import Secret
 
 from .access import ServerAccess, find_access
+from .adoption import AdoptedTable, AdoptionOutcome, TableAdoption
 from .connection import ServerConnection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
@@ -28,6 +29,8 @@ from .trace import AccessTrace, Delegation, ObjectAccess
 from .webhooks import SeenMessages, WebhookMessage, verify_webhook
 
 __all__ = [
+    "AdoptedTable",
+    "AdoptionOutcome",
     "Delegation",
     "Event",
     "EventPage",
@@ -84,6 +87,7 @@ class LakebedClient:
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
+        self.adoption = TableAdoption(self._connection)
         self.selects = SelectClient(self._s3)
         self.trace = AccessTrace(self._connection)
         self.targets = Targets(self._connection)

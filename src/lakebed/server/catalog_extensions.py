@@ -20,6 +20,7 @@ from lakebed.catalog.external.bridges.sync import TableSync
 from lakebed.catalog.external.bridges.sync_requests import SyncOnRequest
 from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.locations.claims import LocationClaims
+from lakebed.catalog.tables.discovery import TableDiscovery
 from lakebed.catalog.tables.files import CatalogFiles
 from lakebed.catalog.tables.imports import Imports
 from lakebed.catalog.tables.registration import TableRegistration
@@ -63,5 +64,6 @@ def wire_extensions(
         inventories=CatalogInventories(object_context, authorizer, catalogs),
         bridges=bridges,
         syncs=SyncOnRequest(files, pointers, bridges, table_sync),
+        discovery=TableDiscovery(object_context.meta, authorizer, catalogs, files),
     )
     return Extensions(tables, BridgePolling(object_context, entries, table_sync))

@@ -49,10 +49,11 @@ class MemoryFiles:
     def of(self, catalog: Catalog) -> MemoryFiles:
         return self
 
-    async def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
         for location, facts in sorted(self.facts.items()):
             address = parse_location(location)
-            if address.bucket == directory.bucket and address.key.startswith(directory.directory):
+            is_within = address.bucket == directory.bucket and address.key.startswith(directory.directory)
+            if is_within and address.key > after:
                 yield ListedFile(address.key, *facts)
 
     async def read(self, location: str, limit: int) -> bytes:

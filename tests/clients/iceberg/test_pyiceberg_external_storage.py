@@ -19,6 +19,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError, ServiceUnavailableError
 
 from tests.clients.boto import Keys
@@ -433,3 +434,66 @@ def test_storage_check_tries_the_profile_of_a_catalog(external: ExternalLake, la
     assert failed.returncode == 1
     assert "no such bucket" in failed.stdout
     assert "no such catalog" in check("none").stderr
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.heavy)])
+def test_tables_of_another_catalog_are_imported_without_copying(
+    external: ExternalLake, bucket: str, tmp_path: Path, count: int
+) -> None:
+    lake = external.create_catalog(f"c-{bucket}", bucket, allowedLocations=[f"s3://{bucket}/more"])
+    settings = {
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"s3://{bucket}/wh",
+        "s3.endpoint": external.minio.endpoint,
+        "s3.access-key-id": external.minio.access_key_id,
+        "s3.secret-access-key": external.minio.secret_access_key,
+        "s3.region": "us-east-1",
+    }
+    other = SqlCatalog("other", **settings)
+    for name in ("one", "two"):
+        other.create_namespace(name)
+    for number in range(count):
+        table = other.create_table(("one" if number % 2 else "two", f"t{number}"), SCHEMA)
+        for _ in range(number % 3):
+            table.append(ROWS)
+    other.close()
+    before = external.keys_in(bucket)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "LAKEBED_ENDPOINT": external.server.endpoint,
+            "LAKEBED_ACCESS_KEY": external.server.access_key,
+            "LAKEBED_SECRET_KEY": external.server.secret_key,
+        }
+        program = [sys.executable, "-m", "lakebed", "catalog", "import", f"s3://{bucket}/wh"]
+        return subprocess.run(
+            [*program, "--warehouse", lake.warehouse, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert f"{count:,} tables found: {count:,} would register" in run("--dry-run").stdout
+    with lake.catalog() as catalog:
+        assert catalog.list_namespaces() == []
+        done = run()
+        assert f"{count:,} tables found: {count:,} registered" in done.stdout, done.stdout + done.stderr
+        assert external.keys_in(bucket) == before
+        for number in range(count):
+            table = catalog.load_table(("one" if number % 2 else "two", f"t{number}"))
+            assert table.scan().to_arrow().num_rows == number % 3 * 3
+        again = run()
+        assert f"{count:,} tables found: {count:,} already registered" in again.stdout
+        # A commit through this catalog is found as the table's newest metadata file.
+        catalog.load_table("two.t0").append(ROWS)
+        assert f"{count:,} already registered" in run().stdout
+        catalog.drop_table("two.t0")
+        catalog.create_table("two.t0", schema=SCHEMA, location=f"s3://{bucket}/more/t0")
+        conflict = run("--json")
+    assert conflict.returncode != 0
+    (outcome,) = [each for each in json.loads(conflict.stdout) if each["outcome"] == "conflict"]
+    assert (outcome["name"], outcome["namespace"]) == ("t0", ["two"])
+    outside = lake.request("GET", f"{lake.warehouse}/discovery?location=s3%3A%2F%2F{bucket}%2Fother")
+    assert outside.status == 400

@@ -63,7 +63,7 @@ class Writer:
             outcome.setdefault(name, set()).add(row)
 
     def work(self, lake: Lake, stop: threading.Event) -> None:
-        """Append until told to stop."""
+        """Append until `stop` is set."""
         while not stop.is_set():
             with suppress(Exception), lake.catalog() as catalog:
                 while not stop.is_set():

@@ -138,8 +138,8 @@ def no_metadata_file(location: str) -> InvalidInput:
 class ListingSource(FileSource, Protocol):
     """Reads and lists files."""
 
-    def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
-        """The files in a directory and below, by key. Raises NoSuchBucket."""
+    def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
+        """The files in a directory and below, by key, from the first one after `after`. Raises NoSuchBucket."""
         ...
 
 

@@ -41,6 +41,8 @@ from .files import (
 )
 
 _PAGE_KEYS: Final = 1000
+_END: Final = "\U0010ffff"
+"""After every key of a bucket."""
 _JSON: Final = ObjectAttributes(content_type="application/json")
 _FACTS_AT: Final = BUCKET_COLUMNS + 3
 _CONTENT_ID_AT: Final = BUCKET_COLUMNS + 7
@@ -171,10 +173,12 @@ class ServedFiles:
         """The state of each file; None for a missing one."""
         return await _stat(self._f.meta, locations)
 
-    async def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
         """The files in a directory and below, by key. One statement per 1,000 files. Raises NoSuchBucket."""
         bucket = await self._f.bucket(self._f.meta, directory.bucket)
-        position, end, statement = directory.directory, successor(directory.directory), LIST_PAGE_FROM_WITHIN
+        prefix = directory.directory if directory.key else ""
+        end = successor(prefix) or _END
+        position, statement = (prefix, LIST_PAGE_FROM_WITHIN) if after <= prefix else (after, LIST_PAGE_WITHIN)
         while page := await self._f.meta.rows(statement, bucket.id, position, end, _PAGE_KEYS):
             for row in page:
                 yield ListedFile(*row[: len(ListedFile._fields)])

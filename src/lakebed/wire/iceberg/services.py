@@ -24,6 +24,7 @@ from lakebed.catalog.maintenance.jobs.service import MaintenanceJobs
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.creation import Creation
+from lakebed.catalog.tables.discovery import TableDiscovery
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.imports import Imports
 from lakebed.catalog.tables.metrics_reports import MetricsReports
@@ -51,6 +52,7 @@ class TableExtensions:
     inventories: CatalogInventories
     bridges: Bridges
     syncs: SyncOnRequest
+    discovery: TableDiscovery
 
 
 @dataclass(frozen=True, slots=True)

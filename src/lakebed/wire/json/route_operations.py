@@ -66,6 +66,7 @@ ROUTE_OPERATIONS: Final[Mapping[str, Op]] = {
     "listTableRefs": Op.LOAD_TABLE,
     "exportTable": Op.LOAD_TABLE,
     "diagnoseTable": Op.LOAD_TABLE,
+    "discoverTables": Op.LIST_TABLES,
     "getMigration": Op.LOAD_TABLE,
     "getTableBridge": Op.LOAD_TABLE,
     "getTableProtection": Op.LOAD_TABLE,

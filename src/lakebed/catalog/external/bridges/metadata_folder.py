@@ -11,7 +11,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, ListingSource, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import (
+    MAX_METADATA_BYTES,
+    FileAddress,
+    FileSource,
+    ListingSource,
+    parse_location,
+    unpack_metadata,
+)
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata.parsing import parse_table
 
@@ -34,7 +41,7 @@ class MetadataFolder:
     async def current(self) -> ExternalTable:
         """The current state. Raises NotFound; InvalidInput if it is ambiguous or unreadable."""
         names = await self._names()
-        hint = await self._hint() if VERSION_HINT in names else None
+        hint = await read_hint(self._files, self._folder) if VERSION_HINT in names else None
         chosen = current_name(names, hint)
         location = str(FileAddress(self._folder.bucket, self._folder.directory + chosen))
         metadata = parse_table(unpack_metadata(await self._files.read(location, MAX_METADATA_BYTES)))
@@ -54,12 +61,14 @@ class MetadataFolder:
                 names.add(name)
         return names
 
-    async def _hint(self) -> int:
-        location = str(FileAddress(self._folder.bucket, self._folder.directory + VERSION_HINT))
-        text = (await self._files.read(location, _MAX_HINT_BYTES)).decode("ascii", "replace").strip()
-        if not (text.isascii() and text.isdigit()):
-            raise InvalidInput(f"{VERSION_HINT} must contain a number")
-        return int(text)
+
+async def read_hint(files: FileSource, folder: FileAddress) -> int:
+    """The version that the hint in a folder names. Raises InvalidInput, NotFound."""
+    location = str(FileAddress(folder.bucket, folder.directory + VERSION_HINT))
+    text = (await files.read(location, _MAX_HINT_BYTES)).decode("ascii", "replace").strip()
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidInput(f"{VERSION_HINT} must contain a number")
+    return int(text)
 
 
 def current_name(names: Iterable[str], hint: int | None) -> str:

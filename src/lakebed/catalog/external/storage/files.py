@@ -180,11 +180,11 @@ class ExternalFiles:
                     group.create_task(look(location, key))
         return found
 
-    async def list(self, directory: FileAddress) -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
         """The files in a directory and below, by key. One LIST per 1,000 files. Raises Unavailable."""
         self._key(f"{directory}/")
         async with self.store("list a directory") as store:
-            async for head in store.list_prefix(directory.directory):
+            async for head in store.list_prefix(directory.directory if directory.key else "", after):
                 yield ListedFile(head.key, head.size, head.etag, head.modified_ms)
 
     async def remove(self, locations: Sequence[str]) -> None:
