@@ -127,10 +127,6 @@ class StreamPartitions:
         for partition in [found for found in self._by_id.values() if found.table_id == table_id]:
             del self._by_id[partition.id]
 
-    def known(self, partition_id: int) -> StreamPartition | None:
-        """The partition, if it is cached."""
-        return self._by_id.get(partition_id)
-
     async def by_id(self, partition_id: int) -> StreamPartition:
         """The partition, without a permission check.
 

@@ -91,7 +91,7 @@ class StreamTables:
     # -- lookup -----------------------------------------------------------------------------------------------------
 
     def known(self, table_id: int) -> StreamTable | None:
-        """The table, if it is cached."""
+        """The table, if it is cached; outdated while another server leads, where no bucket can be opened either."""
         return self._by_id.get(table_id)
 
     async def by_id(self, table_id: int) -> StreamTable:
