@@ -12,7 +12,7 @@ from .expectations import NotConforming, expect
 from .options import ConformTarget
 from .probes import probe_catalog
 from .rest import CatalogCalls
-from .vended import VendedCredentials, probe_scope, read_credentials
+from .vended import IssuedCredentials, probe_scope, read_credentials
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -163,7 +163,7 @@ class _Run:
         table: Table = catalog.create_table(self._identifier, schema)
         return table
 
-    def _vended_credentials(self, table: Table) -> VendedCredentials:
+    def _vended_credentials(self, table: Table) -> IssuedCredentials:
         response = self._calls.get(f"{self._calls.table_path}/credentials")
         credentials = read_credentials(response, self._target.bucket, table.location())
         expect(credentials.access_key != self._target.access_key, "vended credentials have a new access key")

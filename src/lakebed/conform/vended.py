@@ -18,7 +18,7 @@ _OUTSIDE: Final = "__lakebed-vended-scope-denied"
 
 
 @dataclass(frozen=True, slots=True)
-class VendedCredentials:
+class IssuedCredentials:
     """Vended credentials and their prefix."""
 
     prefix: str
@@ -27,7 +27,7 @@ class VendedCredentials:
     session_token: str = field(repr=False)
 
 
-def read_credentials(response: Mapping[str, Any], bucket: str, location: str) -> VendedCredentials:  # Any: JSON
+def read_credentials(response: Mapping[str, Any], bucket: str, location: str) -> IssuedCredentials:  # Any: JSON
     """The first complete credentials, whose prefix must be the table's location. Raises NotConforming."""
     for credential in response.get("storage-credentials") or ():
         config = credential.get("config") or {}
@@ -38,11 +38,11 @@ def read_credentials(response: Mapping[str, Any], bucket: str, location: str) ->
                 raise NotConforming(
                     f"vended credentials are not for the table's location. prefix={prefix} location={location}"
                 )
-            return VendedCredentials(prefix, *keys)
+            return IssuedCredentials(prefix, *keys)
     raise NotConforming("no storage credential has s3.access-key-id, s3.secret-access-key and s3.session-token")
 
 
-def probe_scope(target: ConformTarget, keys: VendedCredentials, admin: Any) -> None:  # Any: a boto3 client
+def probe_scope(target: ConformTarget, keys: IssuedCredentials, admin: Any) -> None:  # Any: a boto3 client
     """Check that objects can be written, read and deleted in the location, and not outside. Raises NotConforming."""
     limited = store_client(target, keys.access_key, keys.secret_key, keys.session_token)
     directory = _directory(keys.prefix).removeprefix(f"s3://{target.bucket}/")

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from lakebed.catalog.model import Catalog
-from lakebed.catalog.tables.files import FileAddress, FileStat, ListedFile, parse_location
+from lakebed.catalog.tables.files import DirectoryFile, FileAddress, FileStat, parse_location
 from lakebed.core.errors import NotFound, TooLarge
 from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
@@ -49,12 +49,12 @@ class MemoryFiles:
     def of(self, catalog: Catalog) -> MemoryFiles:
         return self
 
-    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[DirectoryFile]:
         for location, facts in sorted(self.facts.items()):
             address = parse_location(location)
             is_within = address.bucket == directory.bucket and address.key.startswith(directory.directory)
             if is_within and address.key > after:
-                yield ListedFile(address.key, *facts)
+                yield DirectoryFile(address.key, *facts)
 
     async def read(self, location: str, limit: int) -> bytes:
         self.reads.append(location)

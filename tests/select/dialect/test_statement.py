@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import SelectError
-from lakebed.select.dialect.paths import FieldName, Index, Wildcard
+from lakebed.select.dialect.paths import FieldName, Index, PathWildcard
 from lakebed.select.dialect.statement import read_statement
 
 
@@ -72,11 +72,11 @@ def test_star_has_no_projections(star: str) -> None:
     [
         ("S3Object", ()),
         ("S3Object[*]", ()),
-        ("S3Object[*][*]", (Wildcard(),)),
+        ("S3Object[*][*]", (PathWildcard(),)),
         ("S3Object[*].a.b", (FieldName("a"), FieldName("b"))),
-        ("S3Object[*].a[*].b", (FieldName("a"), Wildcard(), FieldName("b"))),
+        ("S3Object[*].a[*].b", (FieldName("a"), PathWildcard(), FieldName("b"))),
         ("S3Object[*].a[2]['The Name']", (FieldName("a"), Index(2), FieldName("The Name", quoted=True))),
-        ('S3Object[*]."A".*', (FieldName("A", quoted=True), Wildcard(fields=True))),
+        ('S3Object[*]."A".*', (FieldName("A", quoted=True), PathWildcard(fields=True))),
         ("S3Object.path", (FieldName("path"),)),
     ],
 )

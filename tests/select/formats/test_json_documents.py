@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import SelectError
-from lakebed.select.dialect.paths import MISSING, FieldName, Index, Path, Wildcard, unfold
+from lakebed.select.dialect.paths import MISSING, FieldName, Index, Path, PathWildcard, unfold
 from lakebed.select.formats import json_documents
 from lakebed.select.formats.json_documents import DocumentScanner
 
@@ -22,7 +22,7 @@ values = st.recursive(
 )
 paths = st.lists(
     st.sampled_from([FieldName("a", quoted=True), FieldName("b", quoted=True), Index(0), Index(1)]), max_size=2
-).flatmap(lambda ahead: st.sampled_from([(), (*ahead, Wildcard()), (*ahead, Wildcard(fields=True))]))
+).flatmap(lambda ahead: st.sampled_from([(), (*ahead, PathWildcard()), (*ahead, PathWildcard(fields=True))]))
 
 
 class Dribble(io.BytesIO):
@@ -49,14 +49,14 @@ def test_values_equal_those_of_decoded_documents(
 @pytest.mark.parametrize("text", ["{", '{"a"', '{"a":1', "[1", '"a', '{"a" 1}', "{1:2}", '{"a":1,}x', "}"])
 def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(SelectError) as raised:
-        found(text.encode(), (FieldName("a"), Wildcard()))
+        found(text.encode(), (FieldName("a"), PathWildcard()))
     assert raised.value.code == "JSONParsingError"
 
 
 @pytest.mark.slow
 def test_long_list_is_read_by_elements() -> None:
     data = b'{"big": "' + b"x" * 900_000 + b'", "list": [' + b",".join([b'{"n": 1}'] * 300_000) + b"]}"
-    assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (FieldName("list"), Wildcard())).values()) == 300_000
+    assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (FieldName("list"), PathWildcard())).values()) == 300_000
 
 
 def test_value_has_a_size_limit() -> None:

@@ -21,7 +21,7 @@ from .applicable import applicable_to
 from .policies import PolicyManagement
 from .policy_events import append_attachment_event
 from .policy_types import PolicyTypes
-from .targets import CATALOG, PolicyTargets, ResolvedTarget, TargetName, read_action
+from .targets import CATALOG, PolicyTargetLookup, PolicyTargets, TargetName, read_action
 
 __all__ = ["CATALOG", "PolicyAttachments", "TargetName"]
 
@@ -90,7 +90,7 @@ class PolicyAttachments:
         await f.meta.transact(work)
 
     async def confirm_attachable(
-        self, reader: Reader, catalog: Catalog, policy: Policy, lookup: ResolvedTarget, place: AttachmentTarget
+        self, reader: Reader, catalog: Catalog, policy: Policy, lookup: PolicyTargetLookup, place: AttachmentTarget
     ) -> PolicyType:
         """The type of a policy, if it can be attached to a target now.
 

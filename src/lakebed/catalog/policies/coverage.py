@@ -28,7 +28,7 @@ from .applicable import Attached, entry_place, read_attached
 from .attachments import PolicyAttachments, not_attached
 from .policies import PolicyManagement
 from .policy_types import PolicyTypes
-from .targets import PolicyTargets, ResolvedTarget, TargetName, existing_place, read_action
+from .targets import PolicyTargetLookup, PolicyTargets, TargetName, existing_place, read_action
 
 __all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "PolicyCoverage", "UncoveredPage"]
 
@@ -236,7 +236,7 @@ class PolicyCoverage:
         )
 
 
-def _assuming(attached: Attached, lookup: ResolvedTarget, policy: Policy, change: AttachmentChange) -> Attached:
+def _assuming(attached: Attached, lookup: PolicyTargetLookup, policy: Policy, change: AttachmentChange) -> Attached:
     """The attachments after the change."""
     others = [one for one in attached.attachments.get(lookup.key, ()) if one.policy.id != policy.id]
     there = [*others, AttachedPolicy(policy)] if change is AttachmentChange.ATTACH else others

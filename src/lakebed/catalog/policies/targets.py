@@ -18,7 +18,7 @@ from ..model import Catalog, Entry, EntryKind, Namespace
 from ..namespaces import no_such_namespace
 from .applicable import entry_place
 
-__all__ = ["CATALOG", "PolicyTargets", "ResolvedTarget", "TargetName", "existing_place", "read_action"]
+__all__ = ["CATALOG", "PolicyTargetLookup", "PolicyTargets", "TargetName", "existing_place", "read_action"]
 
 
 class TargetName(NamedTuple):
@@ -41,7 +41,7 @@ class TargetName(NamedTuple):
 CATALOG: Final = TargetName()
 
 
-class ResolvedTarget(NamedTuple):
+class PolicyTargetLookup(NamedTuple):
     """A target as found, for authorization: what of it is missing may be reported only after that."""
 
     name: TargetName
@@ -95,27 +95,27 @@ class PolicyTargets:
         self._catalogs = catalogs
         self._entries = entries
 
-    async def look_up(self, reader: Reader, catalog_name: str, target: TargetName) -> ResolvedTarget:
+    async def look_up(self, reader: Reader, catalog_name: str, target: TargetName) -> PolicyTargetLookup:
         """The target, as far as it exists. Raises NoSuchCatalog."""
         if not target.namespace:
-            return ResolvedTarget(target, await self._catalogs.find(reader, catalog_name), None, None)
+            return PolicyTargetLookup(target, await self._catalogs.find(reader, catalog_name), None, None)
         lookup = await self._entries.look_up(reader, catalog_name, Identifier(*target))
-        return ResolvedTarget(target, lookup.catalog, lookup.namespace, lookup.live)
+        return PolicyTargetLookup(target, lookup.catalog, lookup.namespace, lookup.live)
 
     async def find(
         self, reader: Reader, catalog_name: str, target: TargetName
-    ) -> tuple[ResolvedTarget, AttachmentTarget]:
+    ) -> tuple[PolicyTargetLookup, AttachmentTarget]:
         """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
         lookup = await self.look_up(reader, catalog_name, target)
         return lookup, existing_place(lookup)
 
-    async def check(self, caller: Caller, lookup: ResolvedTarget, action: Action) -> None:
+    async def check(self, caller: Caller, lookup: PolicyTargetLookup, action: Action) -> None:
         """Check the permission for `action` on the target. Raises AccessDenied."""
         namespace, name = lookup.name
         await self._authorizer.check(caller, lookup.catalog, action, namespace=namespace, name=name, entry=lookup.entry)
 
 
-def existing_place(lookup: ResolvedTarget) -> AttachmentTarget:
+def existing_place(lookup: PolicyTargetLookup) -> AttachmentTarget:
     """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
     if lookup.is_generic:
         raise NotAttachable(f"policies cannot be attached to generic tables. target={lookup.name}")

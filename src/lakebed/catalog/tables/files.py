@@ -58,7 +58,7 @@ class FileStat(NamedTuple):
     modified_ms: int
 
 
-class ListedFile(NamedTuple):
+class DirectoryFile(NamedTuple):
     """A file in a directory, as listings show it."""
 
     key: str
@@ -138,7 +138,7 @@ def no_metadata_file(location: str) -> InvalidInput:
 class ListingSource(FileSource, Protocol):
     """Reads and lists files."""
 
-    def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
+    def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[DirectoryFile]:
         """The files in a directory and below, by key, from the first one after `after`. Raises NoSuchBucket."""
         ...
 

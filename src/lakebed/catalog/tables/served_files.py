@@ -30,9 +30,9 @@ from ..commits.shared_history import BaseFile, DocumentSource, shared_parts, sho
 from ..model import Catalog
 from .files import (
     MAX_METADATA_BYTES,
+    DirectoryFile,
     FileAddress,
     FileStat,
-    ListedFile,
     PreparedFile,
     check_metadata_size,
     no_metadata_file,
@@ -173,7 +173,7 @@ class ServedFiles:
         """The state of each file; None for a missing one."""
         return await _stat(self._f.meta, locations)
 
-    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[DirectoryFile]:
         """The files in a directory and below, by key. One statement per 1,000 files. Raises NoSuchBucket."""
         bucket = await self._f.bucket(self._f.meta, directory.bucket)
         prefix = directory.directory if directory.key else ""
@@ -181,7 +181,7 @@ class ServedFiles:
         position, statement = (prefix, LIST_PAGE_FROM_WITHIN) if after <= prefix else (after, LIST_PAGE_WITHIN)
         while page := await self._f.meta.rows(statement, bucket.id, position, end, _PAGE_KEYS):
             for row in page:
-                yield ListedFile(*row[: len(ListedFile._fields)])
+                yield DirectoryFile(*row[: len(DirectoryFile._fields)])
             if len(page) < _PAGE_KEYS:
                 return
             statement, position = LIST_PAGE_WITHIN, page[-1][0]

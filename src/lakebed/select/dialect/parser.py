@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_EXPRESSION_BYTES
-from .paths import FieldName, Index, Path, Step, Wildcard
+from .paths import FieldName, Index, Path, PathWildcard, Step
 
 _MAX_DEPTH: Final = 100
 """Limit of nested parentheses; deeper nesting is not safe to parse."""
@@ -195,7 +195,7 @@ def _parse_step(sql_tokens: list[Token], at: int) -> tuple[Step, int]:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "the path after FROM ends early")
     if sql_tokens[at].token_type is TokenType.DOT:
         if inner.token_type is TokenType.STAR:
-            return Wildcard(fields=True), at + 2
+            return PathWildcard(fields=True), at + 2
         if inner.token_type in (TokenType.NUMBER, TokenType.STRING) or not re.match(r'[\w"]', inner.text):
             raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, f"a name is expected in a path. found={inner.text}")
         return FieldName(inner.text, inner.token_type is TokenType.IDENTIFIER), at + 2
@@ -203,7 +203,7 @@ def _parse_step(sql_tokens: list[Token], at: int) -> tuple[Step, int]:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "] is expected in the path after FROM")
     match inner.token_type:
         case TokenType.STAR:
-            return Wildcard(), at + 3
+            return PathWildcard(), at + 3
         case TokenType.NUMBER if inner.text.isdigit():
             return Index(int(inner.text)), at + 3
         case TokenType.STRING:
@@ -217,7 +217,7 @@ def _parse_step(sql_tokens: list[Token], at: int) -> tuple[Step, int]:
 
 def _from_root(steps: list[Step]) -> Path:
     """The path from one value of the object: `S3Object` and `S3Object[*]` both mean the sequence of values."""
-    if steps and steps[0] == Wildcard():
+    if steps and steps[0] == PathWildcard():
         steps = steps[1:]
     return tuple(steps)
 

@@ -27,13 +27,13 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Wildcard:
+class PathWildcard:
     """All elements of a list, or the values of all fields."""
 
     fields: bool = False
 
 
-Step = FieldName | Index | Wildcard
+Step = FieldName | Index | PathWildcard
 Path = tuple[Step, ...]
 
 
@@ -73,7 +73,7 @@ def follow(value: object, path: Sequence[Step]) -> object:
 def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
     """The records at a path with wildcards in a decoded value: at least one, which may be MISSING."""
     for number, step in enumerate(path):
-        if isinstance(step, Wildcard):
+        if isinstance(step, PathWildcard):
             rest = path[number + 1 :]
             elements = _elements(value, step)
             if not elements:
@@ -85,7 +85,7 @@ def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
     yield value
 
 
-def _elements(value: object, step: Wildcard) -> list[object]:
+def _elements(value: object, step: PathWildcard) -> list[object]:
     if step.fields:
         return list(value.values()) if isinstance(value, Mapping) else []
     return value if isinstance(value, list) else []

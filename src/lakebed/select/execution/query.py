@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from ..dialect.binding import Binder, direction
-from ..dialect.paths import FieldName, Wildcard
+from ..dialect.paths import FieldName, PathWildcard
 from ..dialect.sql_text import BoundExpression, bound_field, quoted_name
 from ..dialect.statement import Ordering, SelectStatement, is_aggregate
 from ..dialect.syntax import chain, check_depth
@@ -214,7 +214,7 @@ def row_names(statement: SelectStatement) -> tuple[FieldName, ...]:
         last = statement.source[-1]
         if isinstance(last, FieldName):
             names.append(last)
-        elif isinstance(last, Wildcard):
+        elif isinstance(last, PathWildcard):
             names.append(FieldName("_1"))
     return tuple(names)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ..dialect.paths import FieldName, Index, Step, Wildcard
+from ..dialect.paths import FieldName, Index, PathWildcard, Step
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_RECORD_BYTES
 from ..sources.record_blocks import record_too_long
@@ -57,7 +57,7 @@ class DocumentScanner:
             yield from self._fields(step, rest)
         elif isinstance(step, Index) and opening == b"[":
             yield from self._elements(step.number, rest)
-        elif isinstance(step, Wildcard) and opening == (b"{" if step.fields else b"["):
+        elif isinstance(step, PathWildcard) and opening == (b"{" if step.fields else b"["):
             yield from self._fields(None, rest) if step.fields else self._elements(None, rest)
         else:
             self._value(keep=False)

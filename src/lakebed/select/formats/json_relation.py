@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..dialect.paths import MISSING, FieldName, Path, Step, Wildcard, follow, unfold
+from ..dialect.paths import MISSING, FieldName, Path, PathWildcard, Step, follow, unfold
 from ..errors import SelectCode, SelectError, failure, nested_too_deeply
 from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
 from ..execution.scanning import BlockScan, SampledBlocks
@@ -109,7 +109,7 @@ def open_json(
 def split_path(path: Path) -> tuple[Path, Path]:
     """The path up to and including its first wildcard, and the rest, which is followed in decoded values."""
     for number, step in enumerate(path):
-        if isinstance(step, Wildcard):
+        if isinstance(step, PathWildcard):
             return path[: number + 1], path[number + 1 :]
     return (), path
 

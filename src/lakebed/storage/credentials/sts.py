@@ -22,7 +22,7 @@ from ...core.errors import (
 from ...core.secrets import Secret
 from ...core.sigv4 import signed_headers
 from .host_environment import HostEnvironment
-from .model import Credentials, parse_expiry
+from .model import Credentials, CredentialSource, parse_expiry
 
 API_VERSION = "2011-06-15"
 FORM_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
@@ -125,6 +125,23 @@ class TokenService:
         if response.status == 200:
             return parse_credentials(response.body, source)
         raise parse_error(response.status, response.body, source)
+
+
+class AssumedRoleSource:
+    """A role, assumed with the credentials of another source."""
+
+    survives_outage = False
+
+    def __init__(self, base: CredentialSource, service: TokenService, role: AssumedRole, name: str) -> None:
+        self.name = name
+        self._base = base
+        self._service = service
+        self._role = role
+
+    async def load(self) -> Credentials | None:
+        """Fresh credentials of the role; None if the other source does not apply."""
+        base = await self._base.load()
+        return None if base is None else await self._service.assume_role(base, self._role, self.name)
 
 
 def parse_credentials(body: bytes, source: str) -> Credentials:

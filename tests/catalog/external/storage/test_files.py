@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from lakebed.catalog.tables.files import FileAddress, ListedFile
+from lakebed.catalog.tables.files import DirectoryFile, FileAddress
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
     AccessDenied,
@@ -124,7 +124,7 @@ async def test_directory_is_listed(storage: MemoryStorage) -> None:
         await storage.put(Key(key), b"12")
     listed = [each async for each in files_on(storage).list(FileAddress("lake", "wh/t"))]
     assert [each.key for each in listed] == ["wh/t/a", "wh/t/b/c"]
-    assert isinstance(listed[0], ListedFile)
+    assert isinstance(listed[0], DirectoryFile)
     assert listed[0].size == 2
 
 

@@ -32,6 +32,8 @@ async def as_an_earlier_release_left_it(job_catalog: JobCatalog) -> None:
     async def work(tx: Transaction) -> None:
         await tx.run("DELETE FROM tasks WHERE kind = ?", KIND)
         await tx.run("DELETE FROM schema_versions WHERE version >= ?", STEP)
+        # Of a later migration.
+        await tx.run("DROP TABLE catalog_storage")
 
     await job_catalog.store.meta.transact(work)
     await migrate(job_catalog.store.meta)

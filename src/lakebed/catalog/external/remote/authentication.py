@@ -19,7 +19,7 @@ from lakebed.storage.credentials import (
     RefreshingCredentials,
     default_chain,
 )
-from lakebed.storage.credentials.sts import AssumedRole, TokenService
+from lakebed.storage.credentials.sts import AssumedRole, AssumedRoleSource, TokenService
 
 from .model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from .tokens import OAuthTokens
@@ -154,25 +154,16 @@ class StaticCredentials:
         """Does nothing: no refresh runs."""
 
 
-class AssumedRoleSource:
-    """A source of temporary credentials: a role assumed with the server's own credentials."""
-
-    name = "federation role"
-    survives_outage = False
-
-    def __init__(self, environment: HostEnvironment, auth: RemoteAuth) -> None:
-        self._chain = default_chain(environment, region=auth.region)
-        self._service = TokenService(environment, auth.region)
-        self._role = AssumedRole(
-            auth.role_arn,
-            auth.role_session_name or _SESSION,
-            external_id=auth.external_id or None,
-            policy=auth.session_policy or None,
-        )
-
-    async def load(self) -> Credentials:
-        """Fresh credentials. Raises as the chain and the service do."""
-        return await self._service.assume_role(await self._chain.load(), self._role, self.name)
+def _assumed_role(environment: HostEnvironment, auth: RemoteAuth) -> AssumedRoleSource:
+    """Temporary credentials: the role of a connection, assumed with the server's own credentials."""
+    role = AssumedRole(
+        auth.role_arn,
+        auth.role_session_name or _SESSION,
+        external_id=auth.external_id or None,
+        policy=auth.session_policy or None,
+    )
+    chain = default_chain(environment, region=auth.region)
+    return AssumedRoleSource(chain, TokenService(environment, auth.region), role, "federation role")
 
 
 def make_authentication(
@@ -192,7 +183,7 @@ def make_authentication(
     if auth.kind is AuthKind.NONE:
         return NoAuthentication()
     if auth.role_arn:
-        source = AssumedRoleSource(environment or HostEnvironment.of_this_machine(clock=clock), auth)
+        source = _assumed_role(environment or HostEnvironment.of_this_machine(clock=clock), auth)
         return RequestSigning(auth, clock, RefreshingCredentials(source, clock))
     keys = Credentials(auth.access_key_id, secrets.secret_access_key, secrets.session_token or None)
     return RequestSigning(auth, clock, StaticCredentials(keys))

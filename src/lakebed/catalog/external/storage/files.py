@@ -42,9 +42,9 @@ from ...commits.shared_history import BaseFile, DocumentSource
 from ...model import Catalog
 from ...tables.files import (
     MAX_METADATA_BYTES,
+    DirectoryFile,
     FileAddress,
     FileStat,
-    ListedFile,
     PreparedFile,
     TableFiles,
     check_metadata_size,
@@ -180,12 +180,12 @@ class ExternalFiles:
                     group.create_task(look(location, key))
         return found
 
-    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[ListedFile]:
+    async def list(self, directory: FileAddress, after: str = "") -> AsyncIterator[DirectoryFile]:
         """The files in a directory and below, by key. One LIST per 1,000 files. Raises Unavailable."""
         self._key(f"{directory}/")
         async with self.store("list a directory") as store:
             async for head in store.list_prefix(directory.directory if directory.key else "", after):
-                yield ListedFile(head.key, head.size, head.etag, head.modified_ms)
+                yield DirectoryFile(head.key, head.size, head.etag, head.modified_ms)
 
     async def remove(self, locations: Sequence[str]) -> None:
         """Delete files. Absent ones are ignored. Raises Unavailable."""

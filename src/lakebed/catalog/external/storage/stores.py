@@ -22,7 +22,7 @@ from lakebed.storage.credentials import CredentialProvider, HostEnvironment, Ref
 from lakebed.storage.credentials.chain import default_chain
 from lakebed.storage.credentials.inline import InlineSource
 from lakebed.storage.credentials.model import Credentials, CredentialSource
-from lakebed.storage.credentials.sts import AssumedRole, TokenService
+from lakebed.storage.credentials.sts import AssumedRole, AssumedRoleSource, TokenService
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3.connect import connect_s3
 from lakebed.storage.s3.options import S3Options
@@ -34,23 +34,6 @@ _OPEN_STORES: Final = 128
 _CONCURRENCY: Final = 64
 _SESSION_NAME: Final = "lakebed-catalog"
 _DEFAULT_REGION: Final = "us-east-1"
-
-
-class AssumedRoleSource:
-    """The role of a storage profile, assumed with other credentials."""
-
-    name = "storage profile role"
-    survives_outage = False
-
-    def __init__(self, base: CredentialSource, service: TokenService, role: AssumedRole) -> None:
-        self._base = base
-        self._service = service
-        self._role = role
-
-    async def load(self) -> Credentials | None:
-        """Fresh credentials of the role."""
-        base = await self._base.load()
-        return None if base is None else await self._service.assume_role(base, self._role, self.name)
 
 
 @dataclass(slots=True)
@@ -149,7 +132,7 @@ class ExternalStores:
         if not profile.role_arn:
             return base
         role = AssumedRole(profile.role_arn, _SESSION_NAME, external_id=profile.external_id or None)
-        return AssumedRoleSource(base, self.token_service(profile), role)
+        return AssumedRoleSource(base, self.token_service(profile), role, "storage profile role")
 
     async def signing_credentials(self, storage: CatalogStorage) -> Credentials:
         """The server's own credentials for a store, valid now, to sign a request with."""
