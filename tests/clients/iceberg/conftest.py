@@ -11,6 +11,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from tests.clients.boto import root_keys
 from tests.clients.iceberg.engine import SIGNED, STATIC, VENDED, VENDED_BY_ALIAS, Engine, new_engine
+from tests.clients.iceberg.external_lake import ExternalLake, running_external_lake
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.trino import STATIC as STATIC_IN_TRINO
 from tests.clients.iceberg.trino import VENDED as VENDED_TO_TRINO
@@ -140,3 +141,19 @@ def each_trino(request: pytest.FixtureRequest) -> TrinoCatalog:
     """Trino in each access mode."""
     found: TrinoCatalog = request.getfixturevalue(request.param)
     return found
+
+
+# -- external storage ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalLake]:
+    """A server with catalogs over a MinIO."""
+    with running_external_lake(tmp_path_factory.mktemp("external")) as lake:
+        yield lake
+
+
+@pytest.fixture(scope="session")
+def external_user(external: ExternalLake, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user of that server with every table permission, and none on S3."""
+    return user_with_actions(external.server, tmp_path_factory.mktemp("user"), "s3tables:*")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError, ServiceUnavailableError
 
 from tests.clients.boto import Keys
-from tests.clients.iceberg.external_lake import ExternalLake, running_external_lake
+from tests.clients.iceberg.external_lake import ExternalLake
 from tests.clients.iceberg.lake import DELEGATION, Lake
 from tests.clients.users import user_with_actions
 from tests.fixtures.minio import MinioServer, find_or_build_minio, running_minio
@@ -33,12 +33,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 SCHEMA = ROWS.schema
-
-
-@pytest.fixture(scope="module")
-def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalLake]:
-    with running_external_lake(tmp_path_factory.mktemp("external")) as lake:
-        yield lake
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Spark, Trino and DuckDB on catalogs over an external MinIO, with vended credentials and with remote signing."""
+"""Spark on catalogs over an external MinIO: vended credentials, remote signing, and compaction by the pipeline."""
 
 from __future__ import annotations
 
@@ -6,36 +6,20 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from tests.clients.iceberg.engine import SIGNED, SPARK_MARKS, VENDED, Engine, new_engine
-from tests.clients.iceberg.external_lake import ExternalLake, running_external_lake
+from tests.clients.iceberg.external_lake import ExternalLake
 from tests.clients.iceberg.lake import Lake
-from tests.clients.iceberg.test_duckdb_oauth import duckdb_with_credential
-from tests.clients.iceberg.trino import VENDED as VENDED_TO_TRINO
-from tests.clients.iceberg.trino import new_catalog
-from tests.clients.users import User, user_with_actions
-from tests.fixtures.trino import TrinoServer
+from tests.clients.users import User
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = SPARK_MARKS
-
-
-@pytest.fixture(scope="module")
-def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalLake]:
-    with running_external_lake(tmp_path_factory.mktemp("external")) as lake:
-        yield lake
-
-
-@pytest.fixture(scope="module")
-def user(external: ExternalLake, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user with every table permission and none on S3."""
-    return user_with_actions(external.server, tmp_path_factory.mktemp("user"), "s3tables:*")
 
 
 @pytest.fixture(params=[False, True], ids=["sts", "no-sts"])
@@ -70,10 +54,14 @@ def use(engine: Engine) -> None:
 
 
 def test_spark_uses_the_store_with_what_it_offers(
-    external: ExternalLake, store: tuple[Lake, str, bool], user: User, spark: SparkSession, own_signatures: None
+    external: ExternalLake,
+    store: tuple[Lake, str, bool],
+    external_user: User,
+    spark: SparkSession,
+    own_signatures: None,
 ) -> None:
     lake, bucket, is_signed = store
-    use(new_engine(spark, lake, SIGNED if is_signed else VENDED, user.keys))
+    use(new_engine(spark, lake, SIGNED if is_signed else VENDED, external_user.keys))
     requests = external.audit.wait_for(lambda each: "/data/" in each.key and each.key.startswith("wh/tables"))
     transferred = [each for each in requests if each.api in ("GetObject", "PutObject", "CompleteMultipartUpload")]
     assert transferred
@@ -81,51 +69,18 @@ def test_spark_uses_the_store_with_what_it_offers(
 
 
 def test_spark_without_sts_is_signed_also_if_it_requests_credentials(
-    external: ExternalLake, user: User, spark: SparkSession, own_signatures: None
+    external: ExternalLake, external_user: User, spark: SparkSession, own_signatures: None
 ) -> None:
     bucket = external.minio.make_bucket()
     lake = external.create_catalog(f"c-{bucket}", bucket, stsUnavailable=True)
     lake.call("POST", "namespaces", {"namespace": ["ns"]})
-    use(new_engine(spark, lake, VENDED, user.keys))
+    use(new_engine(spark, lake, VENDED, external_user.keys))
 
 
-def test_trino_reads_and_writes_the_store(external: ExternalLake, user: User, trino_server: TrinoServer) -> None:
-    bucket = external.minio.make_bucket()
-    lake = external.create_catalog(f"c-{bucket}", bucket)
-    # Trino takes the endpoint from its own configuration only.
-    mode = {**VENDED_TO_TRINO, "s3.endpoint": external.minio.endpoint}
-    trino = new_catalog(trino_server, lake, user.keys, mode)
-    trino.sql(f"CREATE SCHEMA {trino.schema('ns')}")
-    t = trino.table("ns")
-    trino.sql(f"CREATE TABLE {t} AS SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v(id, name)")
-    trino.sql(f"INSERT INTO {t} VALUES (3, 'c')")
-    trino.sql(
-        f"MERGE INTO {t} t USING (VALUES (1, 'merged')) AS s(id, name) ON t.id = s.id"
-        " WHEN MATCHED THEN UPDATE SET name = s.name"
-    )
-    trino.sql(f"ALTER TABLE {t} EXECUTE optimize")
-    assert trino.sql(f"SELECT * FROM {t} ORDER BY id") == [(1, "merged"), (2, "b"), (3, "c")]
-    assert external.keys_in(bucket)
-
-
-def test_duckdb_reads_and_writes_the_store(external: ExternalLake, user: User) -> None:
-    bucket = external.minio.make_bucket()
-    lake = external.create_catalog(f"c-{bucket}", bucket)
-    lake.call("POST", "namespaces", {"namespace": ["ns"]})
-    with duckdb_with_credential(lake, user.keys) as duck:
-        duck("CREATE TABLE lake.ns.t (id BIGINT, name VARCHAR)")
-        duck("INSERT INTO lake.ns.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
-        duck("DELETE FROM lake.ns.t WHERE id = 2")
-        assert duck("SELECT id FROM lake.ns.t ORDER BY id") == [(1,), (3,)]
-    assert external.keys_in(bucket)
-
-
-def test_pipeline_compacts_a_table_of_the_store(external: ExternalLake, user: User) -> None:
+def test_pipeline_compacts_a_table_of_the_store(external: ExternalLake, external_user: User) -> None:
     bucket = external.minio.make_bucket()
     lake = external.create_catalog(f"c-{bucket}", bucket)
     with lake.catalog() as catalog:
-        import pyarrow as pa
-
         rows = pa.table({"id": pa.array([1, 2], pa.int64())})
         catalog.create_namespace("ns")
         table = catalog.create_table("ns.t", schema=rows.schema)
@@ -135,8 +90,8 @@ def test_pipeline_compacts_a_table_of_the_store(external: ExternalLake, user: Us
             **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "LAKEBED_"))},
             "LAKEBED_ENDPOINT": external.server.endpoint,
             "LAKEBED_TABLE_WAREHOUSE": lake.warehouse,
-            "LAKEBED_ACCESS_KEY": user.keys.access_key,
-            "LAKEBED_SECRET_KEY": user.keys.secret_key,
+            "LAKEBED_ACCESS_KEY": external_user.keys.access_key,
+            "LAKEBED_SECRET_KEY": external_user.keys.secret_key,
         }
         words = ("pipeline", "run", "compact-table", "--table", "ns.t", "--option", "min-input-files=2")
         done = subprocess.run(
