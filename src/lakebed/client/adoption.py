@@ -166,7 +166,7 @@ def name_of(root: str, location: str, namespace: tuple[str, ...] = ()) -> tuple[
     *folders, name = below.split("/")
     levels = (*namespace, *(folder.removesuffix(_DATABASE_SUFFIX) or folder for folder in folders))
     if not levels:
-        raise InvalidInput(f"table has no namespace: name one for it. location={location}", argument="namespace")
+        raise InvalidInput(f"table has no namespace: name one (--namespace). location={location}", argument="namespace")
     return levels, name or location.rstrip("/").rpartition("/")[2]
 
 

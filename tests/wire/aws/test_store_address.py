@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput, LakebedError
-from lakebed.wire.aws.store_address import StoreAddress, StoreListener
+from lakebed.wire.aws.store_address import ExternalAddress, StoreAddress, StoreListener
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 
@@ -96,3 +96,36 @@ def test_random_uris_are_parsed_or_rejected(text: str) -> None:
             HERE.parse(uri, request())
         except LakebedError:
             continue
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "uri", "key"),
+    [
+        ("http://127.0.0.1:9000", "http://127.0.0.1:9000/lake/t/a%20b", "t/a b"),
+        ("https://s3.example", "https://s3.example/lake/t/x?versionId=1", "t/x"),
+        ("https://s3.example", "https://lake.s3.example/t/x", "t/x"),
+        ("", "https://lake.s3.eu-west-1.amazonaws.com/t/x", "t/x"),
+        ("", "https://s3.eu-west-1.amazonaws.com/lake/t/x", "t/x"),
+        ("", "https://s3.dualstack.eu-west-1.amazonaws.com/lake/t/x", "t/x"),
+    ],
+)
+def test_uri_of_an_external_store_is_parsed(endpoint: str, uri: str, key: str) -> None:
+    parsed = ExternalAddress("lake", endpoint).parse(uri)
+    assert (parsed.target.bucket, parsed.target.key) == ("lake", key)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "uri"),
+    [
+        ("https://s3.example", "https://s3.example.evil.example/lake/x"),
+        ("https://s3.example", "https://lake.s3.example.evil.example/x"),
+        ("https://s3.example", "https://s3.example:444/lake/x"),
+        ("https://s3.example", "https://other.s3.example/x"),
+        ("https://s3.example", "https://169.254.169.254/lake/x"),
+        ("", "https://lake.s3.eu-west-1.amazonaws.com.evil.example/x"),
+        ("", "https://evil.amazonaws.com/lake/x"),
+    ],
+)
+def test_uri_of_another_host_is_rejected(endpoint: str, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="does not belong"):
+        ExternalAddress("lake", endpoint).parse(uri)
