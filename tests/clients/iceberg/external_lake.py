@@ -130,7 +130,8 @@ class ExternalLake:
 
     def keys_in(self, bucket: str, prefix: str = "") -> list[str]:
         with self.minio.client() as client:
-            return [each["Key"] for each in client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])]
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            return [each["Key"] for page in pages for each in page.get("Contents", [])]
 
 
 def settings_file(folder: Path, minio: MinioServer) -> Path:
